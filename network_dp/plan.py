@@ -1,0 +1,288 @@
+"""The plan: the one public description of a run, as values.
+
+A plan says what will be computed, by whom, with which noise. Everybody has the same one: its canonical hash
+is in every message, and a node refuses a token of another plan. Reading and strict checking live in
+``plan_reader``; this module holds the values and what follows from them (hash, sensitivity, run id).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any, Literal
+
+Topology = Literal["ring", "complete"]
+Release = Literal["all", "holder"]
+Durability = Literal["machine", "process"]
+Mechanism = Literal["gaussian", "laplace", "rr"]
+Against = Literal["network", "local"]
+PastCap = Literal["noise", "forward"]
+
+SCHEMA = 1
+
+
+class PlanError(ValueError):
+    """A plan that cannot be run; the message names the key, the value and what is allowed."""
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    """One participant. ``address`` is where peers reach it, ``bind`` where it listens (default: the same)."""
+
+    name: str
+    address: str
+    bind: str | None = None
+    data: str | None = None
+    key: str | None = None  # SHA-256 of the public key (SPKI, DER), hex: pinned by provisioning
+
+
+@dataclass(frozen=True, slots=True)
+class Walk:
+    """How the token moves. Ring: ``rounds`` K. Complete graph: ``steps`` T."""
+
+    topology: Topology
+    rounds: int | None
+    steps: int | None
+    starter: str
+    release: Release
+    min_live: int
+    durability: Durability
+    log_values: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SumTask:
+    """Sum or mean of vectors with every coordinate in [lower, upper]; ``norm`` bounds the L2 norm instead."""
+
+    kind: Literal["sum", "mean"]
+    dimension: int
+    lower: float
+    upper: float
+    norm: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class HistogramTask:
+    """Counts over buckets 0 .. buckets-1; every user holds one bucket index (or a sequence of them)."""
+
+    kind: Literal["histogram"]
+    buckets: int
+
+
+@dataclass(frozen=True, slots=True)
+class SgdTask:
+    """Projected noisy SGD on a convex loss; rows are scaled to unit L2 norm (theory.md 7)."""
+
+    kind: Literal["sgd"]
+    loss: Literal["logistic", "ridge", "smoothed_hinge"]
+    features: int
+    intercept: bool
+    step_size: float
+    schedule: Literal["constant", "inverse_sqrt"]
+    radius: float | None
+    label_bound: float  # ridge: |y| <= label_bound
+    smoothing: float  # smoothed hinge: width of the quadratic part
+
+    @property
+    def dimension(self) -> int:
+        return self.features + int(self.intercept)
+
+    @property
+    def lipschitz(self) -> float:
+        """L on unit-norm rows: 1 for logistic and smoothed hinge, radius + label_bound for ridge."""
+        if self.loss == "ridge":
+            assert self.radius is not None
+            return self.radius + self.label_bound
+        return 1.0
+
+    @property
+    def smoothness(self) -> float:
+        """beta on unit-norm rows: 1/4 logistic, 1 ridge, 1/smoothing for the smoothed hinge."""
+        return {"logistic": 0.25, "ridge": 1.0, "smoothed_hinge": 1.0 / self.smoothing}[self.loss]
+
+    def eta(self, step: int) -> float:
+        """Step size at 1-based step t: constant, or step_size / sqrt(t)."""
+        return self.step_size if self.schedule == "constant" else self.step_size / math.sqrt(step)
+
+
+@dataclass(frozen=True, slots=True)
+class CustomTask:
+    """A task of the user's own: ``factory`` is "module:callable", importable where the node runs."""
+
+    kind: Literal["custom"]
+    factory: str
+    dimension: int
+    sensitivity: float
+    options: Mapping[str, str | int | float | bool] = field(default_factory=dict)
+
+
+TaskSpec = SumTask | HistogramTask | SgdTask | CustomTask
+
+
+@dataclass(frozen=True, slots=True)
+class Noise:
+    """The mechanism and its size, or a target (epsilon, delta) from which provisioning computes it.
+
+    ``sigma`` is the std of one full Gaussian noise in data units (SGD: on the gradient), ``scale`` Laplace's b,
+    ``gamma`` the lie probability of randomised response. ``grid`` is the public fixed-point step.
+    """
+
+    mechanism: Mechanism
+    sigma: float | None
+    scale: float | None
+    gamma: float | None
+    epsilon: float | None
+    delta: float
+    against: Against
+    spread: bool
+    grid: float | None
+
+    @property
+    def calibrated(self) -> bool:
+        return {"gaussian": self.sigma, "laplace": self.scale, "rr": self.gamma}[self.mechanism] is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Caps:
+    """Most real contributions of one user, and of one user towards one next user; None: no cap."""
+
+    contributions: int | None
+    edge: int | None
+    past: PastCap
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """Every wait of the protocol, in seconds."""
+
+    connect_timeout_s: float
+    offer_timeout_s: float
+    handoff_timeout_s: float
+    retry_base_s: float
+    retry_max_s: float
+    down_ttl_s: float
+    grant_ttl_s: float
+    lease_s: float
+    locate_timeout_s: float
+    start_timeout_s: float
+    stall_timeout_s: float
+    linger_s: float
+
+
+PRESETS: Mapping[str, Timing] = {
+    "local": Timing(1.0, 1.0, 2.0, 0.05, 1.0, 2.0, 10.0, 6.0, 1.0, 20.0, 120.0, 5.0),
+    "lan": Timing(3.0, 3.0, 5.0, 0.2, 5.0, 10.0, 30.0, 30.0, 3.0, 120.0, 600.0, 30.0),
+    "wan": Timing(10.0, 10.0, 30.0, 0.5, 30.0, 60.0, 120.0, 180.0, 10.0, 600.0, 3600.0, 120.0),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A checked plan. Equal hashes mean equal promises; addresses are hints and stay outside the hash."""
+
+    name: str
+    run_number: int
+    walk: Walk
+    task: TaskSpec
+    noise: Noise
+    caps: Caps
+    timing: Timing
+    users: tuple[User, ...]
+    insecure_seed: int | None
+
+    @property
+    def n(self) -> int:
+        return len(self.users)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(user.name for user in self.users)
+
+    @property
+    def total_steps(self) -> int:
+        """Steps of an undisturbed walk: K n on the ring, T on the complete graph."""
+        if self.walk.topology == "ring":
+            assert self.walk.rounds is not None
+            return self.walk.rounds * self.n
+        assert self.walk.steps is not None
+        return self.walk.steps
+
+    @property
+    def majority(self) -> int:
+        return self.n // 2 + 1
+
+    def index(self, name: str) -> int:
+        return self.names.index(name)
+
+    @property
+    def sensitivity(self) -> float:
+        """L2 sensitivity Delta of one contribution under replacement of one user's data (theory.md 2, 7, 8.4).
+
+        Rounding to the grid adds at most sqrt(d) * grid for vectors; scalar bounds are moved onto the grid.
+        For randomised response it is not used (the accountant works on the mechanism itself).
+        """
+        task, grid = self.task, self.noise.grid or 0.0
+        match task:
+            case SumTask():
+                if task.norm is not None:
+                    return 2.0 * task.norm + math.sqrt(task.dimension) * grid
+                low, high = grid_bounds(task.lower, task.upper, grid)
+                return math.sqrt(task.dimension) * (high - low)
+            case HistogramTask():
+                return math.sqrt(2.0)
+            case SgdTask():
+                return 2.0 * task.lipschitz
+            case CustomTask():
+                return task.sensitivity + math.sqrt(task.dimension) * grid
+
+    @property
+    def unit_count(self) -> int:
+        """How many noise components make one full noise: n - 1 on a spread ring, else 1 (theory.md 3)."""
+        return self.n - 1 if self.noise.spread else 1
+
+    @property
+    def unit_sigma(self) -> float:
+        """Std of one noise component in data units."""
+        assert self.noise.sigma is not None
+        return self.noise.sigma / math.sqrt(self.unit_count)
+
+    @property
+    def hash(self) -> str:
+        """SHA-256 over the canonical JSON of all that binds the users; addresses, data paths and waits are left out."""
+        body = asdict(self)
+        body["schema"] = SCHEMA
+        body["users"] = [{"name": user.name, "key": user.key} for user in self.users]
+        for hint in ("timing", "run_number"):
+            del body[hint]
+        text = json.dumps(body, sort_keys=True, separators=(",", ":"), allow_nan=False)
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    @property
+    def run_id(self) -> str:
+        """hash(plan hash, run number), hex: one plan can be run many times, each run joined once."""
+        return hashlib.sha256(f"network-dp run {self.hash} {self.run_number}".encode()).hexdigest()
+
+
+def grid_bounds(lower: float, upper: float, grid: float) -> tuple[float, float]:
+    """[lower, upper] widened outwards onto the grid, so that clipping in integers is exact."""
+    if grid == 0.0:
+        return lower, upper
+    return math.floor(lower / grid) * grid, math.ceil(upper / grid) * grid
+
+
+def as_dict(plan: Plan) -> dict[str, Any]:
+    """The plan as nested plain values, in file order (used to write it and to show it)."""
+
+    def table(value: Any) -> dict[str, Any]:
+        return {f.name: getattr(value, f.name) for f in fields(value) if getattr(value, f.name) is not None}
+
+    top: dict[str, Any] = {"schema": SCHEMA, "name": plan.name, "run_number": plan.run_number}
+    if plan.insecure_seed is not None:
+        top["insecure_seed"] = plan.insecure_seed
+    for part in ("walk", "task", "noise", "caps", "timing"):
+        top[part] = table(getattr(plan, part))
+    top["users"] = [table(user) for user in plan.users]
+    return top
