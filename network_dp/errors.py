@@ -1,0 +1,17 @@
+"""Errors of the accountant: the caller asked for something that has no meaning."""
+
+from __future__ import annotations
+
+
+class AccountingError(ValueError):
+    """Nonsense input. The message names the argument, its value and what is allowed."""
+
+
+class UnreachableError(AccountingError):
+    """No amount of noise (or no number of steps) meets the target that was asked for."""
+
+
+def require(condition: bool, message: str) -> None:
+    """Raise AccountingError with `message` unless `condition` holds (survives `python -O`)."""
+    if not condition:
+        raise AccountingError(message)
