@@ -1,0 +1,58 @@
+"""The folder of one user, and of one machine's share of a run: where everything lies.
+
+::
+
+    DIR/plan.toml, certificates.pem      public: the finished plan, all certificates in plan order
+    DIR/ca/ca.pem, ca.key                the signer (only where the certificates were signed)
+    DIR/users/NAME/                      one user's bundle: all its process needs, and nothing of another user
+        plan.toml certificates.pem ca.pem    the same public files (hard links where the file system has them)
+        key.pem (0600) cert.pem              who it is
+        node.toml                            name, data, bind
+        data.csv | data.npy | data.jsonl     its private data, unless node.toml points elsewhere
+        state/ (0700)                        journal, view log, result; ``born`` marks the disk its life began on
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import shutil
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+PUBLIC: Final = ("plan.toml", "certificates.pem", "ca.pem")
+DATA_SUFFIXES: Final = (".csv", ".npy", ".jsonl")
+
+
+def user_folder(root: Path, name: str) -> Path:
+    return root / "users" / name
+
+
+def write_node_file(bundle: Path, name: str, data: str | None, bind: str | None) -> None:
+    """node.toml: what concerns this user's process alone."""
+    values = {"name": name, "data": data, "bind": bind}
+    # A JSON string is a TOML basic string.
+    lines = [f"{key} = {json.dumps(value)}\n" for key, value in values.items() if value is not None]
+    (bundle / "node.toml").write_text("".join(lines))
+
+
+def make_state(bundle: Path, name: str) -> None:
+    """An empty life: a node refuses to start on a disk without ``born`` (it lost what it promised)."""
+    state = bundle / "state"
+    state.mkdir(mode=0o700)
+    (state / "born").write_text(f"{name} {datetime.now(UTC).isoformat(timespec='seconds')}\n")
+
+
+def share(source: Path, target: Path) -> Path:
+    """Link ``target`` to ``source``, or copy where links end; returns the file to link the next one to."""
+    try:
+        os.link(source, target)
+    except OSError as error:
+        if error.errno not in (errno.EMLINK, errno.EPERM, errno.EXDEV, errno.ENOTSUP, errno.ENOSYS):
+            raise
+        shutil.copyfile(source, target)
+        shutil.copymode(source, target)
+        return target
+    return source

@@ -1,0 +1,170 @@
+"""Made-up private data for a demo, and the truth it hides.
+
+A real run has no such file: nobody knows all the data. In a demo the truth is written to truth.json, outside every
+bundle, so that the result can be compared with it. Data files have no header: one row is one value (a visit takes
+the next row), a histogram's row is a bucket, an SGD row is the features followed by the label (-1 or 1).
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from network_dp.plan import HistogramTask, Plan, PlanError, SgdTask, SumTask
+
+Array = NDArray[np.float64]
+
+ROWS_PER_USER: Final = 8
+TEST_SHARE: Final = 0.25
+#: Weight of the regulariser that keeps the non-private model finite on separable data.
+RIDGE: Final = 1e-4
+
+
+@dataclass(frozen=True, slots=True)
+class Truth:
+    """What the run should find: a mean and sum over users, or counts, or a model with its accuracy on a test set."""
+
+    kind: str
+    users: int
+    mean: list[float] | None = None
+    sum: list[float] | None = None
+    histogram: list[int] | None = None
+    model: list[float] | None = None
+    test_accuracy: float | None = None
+    test_features: list[list[float]] | None = None
+    test_labels: list[float] | None = None
+
+    def write(self, path: Path) -> None:
+        values = {key: value for key, value in asdict(self).items() if value is not None}
+        path.write_text(json.dumps(values, allow_nan=False) + "\n")
+
+    @classmethod
+    def read(cls, path: Path) -> Truth:
+        return cls(**json.loads(path.read_text()))
+
+
+@dataclass(frozen=True, slots=True)
+class DemoData:
+    """One table of rows a user, in plan order, and the truth about all of them."""
+
+    rows: tuple[Array, ...]
+    truth: Truth
+
+    def write(self, plan: Plan, folder: Path) -> dict[str, Path]:
+        """FOLDER/NAME.csv for every user; returns the files by name."""
+        folder.mkdir(parents=True, exist_ok=True)
+        files = {name: folder / f"{name}.csv" for name in plan.names}
+        for path, table in zip(files.values(), self.rows, strict=True):
+            path.write_text("".join(",".join(f"{value:.17g}" for value in row) + "\n" for row in table))
+            path.chmod(0o600)
+        return files
+
+
+def demo_data(plan: Plan, seed: int = 1) -> DemoData:
+    """Data for every user of the plan: uniform values, skewed buckets, or rows of a classification problem."""
+    dice = np.random.default_rng(seed)
+    match plan.task:
+        case SumTask() as task:
+            return _values(task, plan.n, dice)
+        case HistogramTask() as task:
+            return _buckets(task, plan.n, dice)
+        case SgdTask() as task:
+            return _classified(task, plan.n, dice)
+        case _:
+            raise PlanError('task.kind = "custom": there is no demo data for a task of your own; give data files')
+
+
+def _values(task: SumTask, n: int, dice: np.random.Generator) -> DemoData:
+    if task.norm is None:
+        values = dice.uniform(task.lower, task.upper, (n, task.dimension))
+    else:
+        directions = dice.standard_normal((n, task.dimension))
+        lengths = task.norm * dice.uniform(0.0, 1.0, (n, 1))
+        values = directions / np.linalg.norm(directions, axis=1, keepdims=True) * lengths
+    truth = Truth(task.kind, n, mean=values.mean(axis=0).tolist(), sum=values.sum(axis=0).tolist())
+    return DemoData(tuple(values[u : u + 1] for u in range(n)), truth)
+
+
+def _buckets(task: HistogramTask, n: int, dice: np.random.Generator) -> DemoData:
+    """Bucket l with probability proportional to 1/(l+1): a few popular ones and a long tail."""
+    weights = 1.0 / np.arange(1, task.buckets + 1)
+    buckets = dice.choice(task.buckets, size=n, p=weights / weights.sum())
+    truth = Truth(task.kind, n, histogram=np.bincount(buckets, minlength=task.buckets).tolist())
+    return DemoData(tuple(np.array([[float(bucket)]]) for bucket in buckets), truth)
+
+
+def _classified(task: SgdTask, n: int, dice: np.random.Generator) -> DemoData:
+    features, labels = _breast_cancer(task.features) or _logistic(task.features, n, dice)
+    order = dice.permutation(len(labels))
+    features, labels = features[order], labels[order]
+    held_out = max(1, int(len(labels) * TEST_SHARE))
+    test_x, test_y, x, y = features[:held_out], labels[:held_out], features[held_out:], labels[held_out:]
+    if len(y) < n:
+        raise PlanError(f"users: {n} given; the demo data has {len(y)} rows for training, one a user is the least")
+    model = fit_logistic(x, y, intercept=task.intercept)
+    truth = Truth(
+        task.kind,
+        n,
+        model=model.tolist(),
+        test_accuracy=accuracy(model, test_x, test_y),
+        test_features=test_x.tolist(),
+        test_labels=test_y.tolist(),
+    )
+    table = np.column_stack([x, y])
+    return DemoData(tuple(np.array_split(table, n)), truth)
+
+
+def _breast_cancer(features: int) -> tuple[Array, Array] | None:
+    """The data set shipped with scikit-learn (569 rows, 30 features, standardised), if both fit."""
+    try:
+        from sklearn.datasets import load_breast_cancer
+    except ImportError:
+        return None
+    x, y = load_breast_cancer(return_X_y=True)
+    if x.shape[1] != features:
+        return None
+    return (x - x.mean(axis=0)) / x.std(axis=0), 2.0 * y - 1.0
+
+
+def _logistic(features: int, n: int, dice: np.random.Generator) -> tuple[Array, Array]:
+    """Rows of a logistic model with a random direction."""
+    rows = math.ceil(ROWS_PER_USER * n / (1.0 - TEST_SHARE))
+    x = dice.standard_normal((rows, features))
+    direction = dice.standard_normal(features)
+    margin = x @ (4.0 * direction / np.linalg.norm(direction))
+    y = np.where(dice.uniform(size=rows) < 1.0 / (1.0 + np.exp(-margin)), 1.0, -1.0)
+    return x, y
+
+
+def unit_rows(features: Array, *, intercept: bool) -> Array:
+    """Rows with the constant appended (if wanted), scaled to norm 1: what an SGD node trains on (theory.md 7)."""
+    rows = np.column_stack([features, np.ones(len(features))]) if intercept else features
+    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+    return np.asarray(rows / np.where(lengths > 0.0, lengths, 1.0))
+
+
+def fit_logistic(features: Array, labels: Array, *, intercept: bool) -> Array:
+    """The non-private rival: logistic regression on the same scaled rows."""
+    from scipy.optimize import minimize
+
+    signed = unit_rows(features, intercept=intercept) * labels[:, None]
+
+    def loss(w: Array) -> tuple[float, Array]:
+        margins = signed @ w
+        value = float(np.logaddexp(0.0, -margins).mean() + RIDGE / 2.0 * (w @ w))
+        wrong = 0.5 * (1.0 - np.tanh(margins / 2.0))
+        return value, np.asarray(RIDGE * w - signed.T @ wrong / len(margins))
+
+    return np.asarray(minimize(loss, np.zeros(signed.shape[1]), jac=True, method="L-BFGS-B").x)
+
+
+def accuracy(model: Array, features: Array, labels: Array) -> float:
+    """Share of rows whose label's sign the linear model finds; one weight more than features is an intercept."""
+    rows = unit_rows(features, intercept=len(model) == features.shape[1] + 1)
+    return float(np.mean(np.where(rows @ model >= 0.0, 1.0, -1.0) == np.sign(labels)))

@@ -1,0 +1,121 @@
+"""Everything a run on one machine needs, in one go: signer, keys, certificates, the finished plan, one bundle a user.
+
+For users on several machines, where no private key may travel, see ``enrol``.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from coordinator_free_launcher.bundle import DATA_SUFFIXES, PUBLIC, make_state, share, user_folder, write_node_file
+from coordinator_free_launcher.finalise import finalise
+from coordinator_free_launcher.identity import VALID_DAYS, Authority, certificate_pem, host_of, new_key, pin, write_key
+from network_dp.plan import Plan, User
+from network_dp.plan_reader import dump, parse
+
+__all__ = ["ProvisionError", "already_provisioned", "finalise", "provision"]
+
+
+class ProvisionError(RuntimeError):
+    """Bundles cannot be written there; the message says why and what to do."""
+
+
+def already_provisioned(plan: Plan, out: Path) -> bool:
+    """Is ``out`` a finished provision of this very plan (same promises, same users, same addresses)?"""
+    try:
+        found = parse((out / "plan.toml").read_text())
+    except FileNotFoundError:
+        return False
+    wanted = finalise(plan)
+    places = [(user.name, user.address) for user in wanted.users]
+    return unpinned(found).hash == unpinned(wanted).hash and places == [(u.name, u.address) for u in found.users]
+
+
+def unpinned(plan: Plan) -> Plan:
+    """The plan without keys: what is promised, whoever holds the keys."""
+    return replace(plan, users=tuple(replace(user, key=None) for user in plan.users))
+
+
+def published(plan: Plan, pins: Mapping[str, str]) -> Plan:
+    """The public plan: keys pinned, paths of private data left out."""
+    return replace(plan, users=tuple(replace(user, key=pins[user.name], data=None) for user in plan.users))
+
+
+def provision(plan: Plan, out: Path, data: Mapping[str, Path] | None = None, valid_days: float = VALID_DAYS) -> Path:
+    """Write the bundles of all users of ``plan`` to the new folder ``out`` and return it.
+
+    ``data`` maps names to files that are copied into the bundles; without it, a user's ``data`` in the plan is
+    noted by its absolute path. All or nothing: the work happens beside ``out`` and is renamed at the end; what an
+    interrupted attempt left behind was never used and is removed. An existing folder is never written into.
+    """
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise ProvisionError(f"{out} exists and is not empty: keys and state are never overwritten; give a new folder")
+    final = finalise(plan)
+    files = _data_files(final, data)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    work = out.parent / f".{out.name}.unfinished"
+    if work.exists():
+        shutil.rmtree(work)
+    work.mkdir(mode=0o755)
+    try:
+        _fill(work, final, files, copied=data is not None, valid_days=valid_days)
+        work.rename(out)
+    except BaseException:
+        shutil.rmtree(work, ignore_errors=True)
+        raise
+    return out
+
+
+def _data_files(plan: Plan, data: Mapping[str, Path] | None) -> dict[str, Path]:
+    if data is None:
+        return {user.name: Path(user.data).absolute() for user in plan.users if user.data is not None}
+    missing = [name for name in plan.names if name not in data]
+    if missing:
+        raise ProvisionError(f"no data for {', '.join(missing[:5])}{' ...' if len(missing) > 5 else ''}")
+    for name in plan.names:
+        if data[name].suffix not in DATA_SUFFIXES:
+            raise ProvisionError(f"{data[name]}: data is one of {', '.join(DATA_SUFFIXES)}")
+        if not data[name].is_file():
+            raise ProvisionError(f"{data[name]}: no such file (the data of {name})")
+    return dict(data)
+
+
+def _fill(work: Path, plan: Plan, files: Mapping[str, Path], *, copied: bool, valid_days: float) -> None:
+    authority = Authority.new(plan.name, valid_days)
+    authority.save(work / "ca")
+    (work / "users").mkdir()
+    pins, certificates = {}, []
+    for user in plan.users:
+        bundle = user_folder(work, user.name)
+        bundle.mkdir(mode=0o700)
+        key = new_key()
+        write_key(key, bundle / "key.pem")
+        pins[user.name] = pin(key.public_key())
+        certificate = certificate_pem(authority.certify(user.name, host_of(user.address), key.public_key(), valid_days))
+        (bundle / "cert.pem").write_bytes(certificate)
+        certificates.append(certificate)
+        make_state(bundle, user.name)
+        _fill_data(bundle, user, files.get(user.name), copied=copied)
+    (work / "certificates.pem").write_bytes(b"".join(certificates))
+    (work / "plan.toml").write_text(dump(published(plan, pins)))
+    _share_public(work, plan)
+
+
+def _fill_data(bundle: Path, user: User, source: Path | None, *, copied: bool) -> None:
+    data = None if source is None else str(source)
+    if source is not None and copied:
+        data = f"data{source.suffix}"
+        shutil.copyfile(source, bundle / data)
+        (bundle / data).chmod(0o600)
+    write_node_file(bundle, user.name, data, user.bind)
+
+
+def _share_public(work: Path, plan: Plan) -> None:
+    for file in PUBLIC:
+        source = work / "ca" / file if file == "ca.pem" else work / file
+        source.chmod(0o444)
+        for name in plan.names:
+            source = share(source, user_folder(work, name) / file)
