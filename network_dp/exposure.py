@@ -1,0 +1,327 @@
+"""Exposure: how much of user u's data an observer v saw through Gaussian noise on one actual path.
+
+Given the path of the token, what v sees of u is a Gaussian mechanism with mu = (Delta / sigma) sqrt(S[u, v])
+(theory, section 2): exactly for sums, at most for projected noisy SGD on convex smooth losses with every
+step size at most 2/beta (Feldman et al. 2018, Thm 22-23; Gaussian-DP form: Bok, Su & Altschuler 2024).
+
+Between two visits of v lies one cycle. With c contributions of u and m noises of others in it,
+
+* sum:  S gains c^2 / m;
+* SGD:  S gains the least energy, sum of a_t^2, that absorbs u's unit shifts before v sees the token. The best
+  a is the slope of the greatest convex minorant of the staircase of u's contributions, found by pooling
+  adjacent violators. With step sizes eta, a step is eta_t^2 wide and a shift eta_t high.
+
+A set of colluders is one observer: it holds the token whenever one of them does.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from network_dp.errors import require
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+Task = Literal["sum", "sgd"]
+
+
+@dataclass(frozen=True)
+class _Path:
+    """A walk, and its contributing steps sorted by (user, time): the order in which cycles are contiguous."""
+
+    walk: Ints
+    n_users: int
+    task: Task
+    released: bool
+    clock: Floats  # noise variance added before step t, in units of sigma^2 (times eta^2); length T + 2, last infinite
+    step: Ints  # contributing steps, by user and then by time
+    user: Ints  # their users
+    start: Floats  # the clock when they begin
+    next_step: Ints  # the same user's next contribution, or T + 1
+    height_before: Floats  # running sum, in that order, of the sizes of contributions: 1 each, or eta_t
+
+
+def _path(
+    walk: ArrayLike,
+    n_users: int,
+    task: Task,
+    released: bool,
+    contributing: ArrayLike | None,
+    step_sizes: ArrayLike | None,
+    noisy: ArrayLike | None,
+) -> _Path:
+    require(task in ("sum", "sgd"), f'task must be "sum" or "sgd", got {task!r}')
+    steps = np.asarray(walk, dtype=np.int64)
+    require(steps.ndim == 1, f"walk must be one-dimensional, got shape {steps.shape}")
+    n_steps = len(steps)
+    inside = n_steps == 0 or (int(steps.min()) >= 0 and int(steps.max()) < n_users)
+    require(inside, f"walk must hold user indices from 0 to {n_users - 1}")
+    sizes = _per_step("step_sizes", step_sizes, n_steps, 1.0)
+    require(task == "sgd" or step_sizes is None, 'step_sizes only have a meaning for task "sgd"')
+    require(bool(np.all(sizes > 0)) and bool(np.all(np.isfinite(sizes))), "step_sizes must be positive and finite")
+    noise = sizes**2 * (_per_step("noisy", noisy, n_steps, 1.0) != 0)
+    chosen = np.flatnonzero(_per_step("contributing", contributing, n_steps, 1.0) != 0)
+    order = chosen[np.argsort(steps[chosen], kind="stable")]
+    user = steps[order]
+    next_step = np.full(len(order), n_steps + 1)
+    same = user[1:] == user[:-1]
+    next_step[:-1][same] = order[1:][same]
+    clock = np.concatenate([[0.0], np.cumsum(noise), [np.inf]])
+    return _Path(
+        walk=steps,
+        n_users=n_users,
+        task=task,
+        released=released,
+        clock=clock,
+        step=order,
+        user=user,
+        start=clock[order],
+        next_step=next_step,
+        height_before=np.concatenate([[0.0], np.cumsum(sizes[order])]),
+    )
+
+
+def _per_step(name: str, values: ArrayLike | None, n_steps: int, default: float) -> Floats:
+    if values is None:
+        return np.full(n_steps, default)
+    array = np.asarray(values, dtype=np.float64)
+    require(array.shape == (n_steps,), f"{name} must have one entry per step ({n_steps}), got shape {array.shape}")
+    return array
+
+
+def _column(path: _Path, observer: Bools) -> Floats:
+    """Exposure of every user to ONE observer, the set of users where `observer` is true."""
+    if len(path.step) == 0:
+        return np.zeros(path.n_users)
+    n_steps = len(path.walk)
+    visits = np.flatnonzero(observer[path.walk])
+    # A cycle that the observer never sees ends at "step" T + 1, where the clock is infinite: it exposes nothing.
+    ends = np.append(visits, n_steps if path.released else n_steps + 1)
+    # An observer's own step counts as the last of the cycle it ends; its row is cleared below.
+    end = np.repeat(ends, np.diff(visits, prepend=-1, append=n_steps - 1))[path.step]
+    last = path.next_step >= end  # last contribution of its user in its cycle
+    with np.errstate(divide="ignore"):
+        seen = _sum_energy if path.task == "sum" else _sgd_energy
+        column = seen(path, ends, end, last)
+    column[observer] = 0.0
+    return column
+
+
+def _sum_energy(path: _Path, ends: Ints, end: Ints, last: Bools) -> Floats:
+    """Sum of c^2 / m over cycles."""
+    lasts = np.flatnonzero(last)
+    count = np.diff(lasts, prepend=-1)
+    noises = np.zeros(len(path.clock))
+    noises[ends] = path.clock[ends] - path.clock[np.concatenate([[0], ends[:-1] + 1])]
+    return _per_user(path.user[lasts], count**2 / noises[end[lasts]], path.n_users)
+
+
+def _sgd_energy(path: _Path, ends: Ints, end: Ints, last: Bools) -> Floats:
+    """Sum of height^2 / width over the pieces of the greatest convex minorant of each cycle's staircase.
+
+    Pooling adjacent violators: two neighbours whose slopes decrease always lie on the same piece, so every
+    maximal run of violators may be merged at once.
+    """
+    left, right = path.start, path.clock[np.minimum(path.next_step, end)]
+    below, above, user = path.height_before[:-1], path.height_before[1:], path.user
+    total = np.zeros(path.n_users)
+    while len(user):
+        slope = (above - below) / (right - left)
+        stop = last.copy()
+        stop[:-1] |= slope[1:] >= slope[:-1]
+        # Only cycles in which something merges can change again; the others are settled now.
+        cycle: Ints = np.cumsum(last) - last
+        changing = np.zeros(cycle[-1] + 1, dtype=np.bool_)
+        changing[cycle[~stop]] = True
+        open_ = changing[cycle]
+        settled = ~open_
+        total += _per_user(user[settled], ((above - below) * slope)[settled], path.n_users)
+        stops = np.flatnonzero(open_ & stop)
+        start = np.empty_like(stop)
+        start[0], start[1:] = True, stop[:-1]
+        starts = np.flatnonzero(open_ & start)
+        left, below = left[starts], below[starts]
+        right, above, user, last = right[stops], above[stops], user[stops], last[stops]
+    return total
+
+
+def _per_user(user: Ints, energy: Floats, n_users: int) -> Floats:
+    return np.asarray(np.bincount(user, energy, minlength=n_users), dtype=np.float64)
+
+
+def matrix(
+    walk: ArrayLike,
+    n_users: int,
+    task: Task,
+    released: bool = False,
+    colluders: Iterable[int] | None = None,
+    contributing: ArrayLike | None = None,
+    step_sizes: ArrayLike | None = None,
+    noisy: ArrayLike | None = None,
+) -> Floats:
+    """S[u, v] of every pair on one actual walk of the complete graph (theory, section 2).
+
+    `walk[t]` is the holder of step t. `contributing[t]` is false where the holder only added noise (past its
+    cap); `noisy[t]` is false where it forwarded the token unchanged. `released`: everybody sees the final token.
+    With `colluders`, the columns of its members all hold the exposure to the whole set, and members are not
+    exposed to it. The diagonal is 0. Infinity: some increment carries u's data and no foreign noise.
+    """
+    path = _path(walk, n_users, task, released, contributing, step_sizes, noisy)
+    result = np.zeros((n_users, n_users))
+    members = _members(colluders, n_users)
+    if members:
+        result[:, members] = _column(path, _mask(members, n_users))[:, None]
+    for v in set(range(n_users)).difference(members):
+        result[:, v] = _column(path, _mask([v], n_users))
+    return result
+
+
+def _members(colluders: Iterable[int] | None, n_users: int) -> list[int]:
+    members = sorted(set(colluders)) if colluders is not None else []
+    require(all(0 <= v < n_users for v in members), f"colluders must be user indices from 0 to {n_users - 1}")
+    return members
+
+
+def _mask(members: Sequence[int], n_users: int) -> Bools:
+    mask = np.zeros(n_users, dtype=np.bool_)
+    mask[list(members)] = True
+    return mask
+
+
+@dataclass(frozen=True)
+class WorstColluders:
+    """For each user u, a set of c others and u's exposure to it.
+
+    `exact`: no set of that size sees more. Otherwise the set was grown greedily from the worst pair and the
+    exposure is what u is AT LEAST exposed to by some set of that size.
+    """
+
+    members: tuple[tuple[int, ...], ...]
+    exposure: Floats
+    exact: bool
+
+
+def worst_colluders(
+    walk: ArrayLike,
+    n_users: int,
+    task: Task,
+    n_colluders: int,
+    released: bool = False,
+    contributing: ArrayLike | None = None,
+    step_sizes: ArrayLike | None = None,
+    noisy: ArrayLike | None = None,
+) -> WorstColluders:
+    """The worst set of `n_colluders` users for each u: exact for 1 and 2 (all pairs are tried), greedy beyond."""
+    require(1 <= n_colluders < n_users, f"n_colluders must lie between 1 and {n_users - 1}, got {n_colluders}")
+    path = _path(walk, n_users, task, released, contributing, step_sizes, noisy)
+    best = np.full(n_users, -1.0)
+    sets: list[tuple[int, ...]] = [()] * n_users
+    size = min(n_colluders, 2)
+    for first in range(n_users):
+        for second in range(first + 1, n_users) if size == 2 else [first]:
+            candidate = tuple(sorted({first, second}))
+            _improve(best, sets, candidate, _column(path, _mask(candidate, n_users)), range(n_users))
+    for _ in range(size, n_colluders):
+        _grow(path, best, sets)
+    return WorstColluders(members=tuple(sets), exposure=best, exact=n_colluders <= 2)
+
+
+def _improve(
+    best: Floats, sets: list[tuple[int, ...]], candidate: tuple[int, ...], column: Floats, users: Iterable[int]
+) -> None:
+    for u in users:
+        if u not in candidate and column[u] > best[u]:
+            best[u] = column[u]
+            sets[u] = candidate
+
+
+def _grow(path: _Path, best: Floats, sets: list[tuple[int, ...]]) -> None:
+    """Add to each user's set the one member that raises its exposure most (users that share a set share the work)."""
+    sharing: dict[tuple[int, ...], list[int]] = {}
+    for u, members in enumerate(sets):
+        sharing.setdefault(members, []).append(u)
+    best[:] = -1.0
+    for members, users in sharing.items():
+        for extra in set(range(path.n_users)).difference(members):
+            candidate = tuple(sorted((*members, extra)))
+            _improve(best, sets, candidate, _column(path, _mask(candidate, path.n_users)), users)
+
+
+@dataclass(frozen=True)
+class Observation:
+    """One thing an observer saw of a running sum: whose contributions are in it and which foreign noises.
+
+    `contributions[u]`: how often u's value is in it. `noises[id]`: weight of each independent noise in units of
+    sigma (1 for a full noise), the observer's own noises left out, because it can subtract them.
+    """
+
+    contributions: Mapping[int, float]
+    noises: Mapping[Hashable, float]
+
+
+def general(observations: Sequence[Observation]) -> dict[int, float]:
+    """Exposure of every user to an observer that saw ALL the given observations of sums: c' Sigma^+ c.
+
+    The rule for forked or re-issued runs, and the oracle of the fast routines. Sigma = A A' is the covariance of the
+    observed noises (A: observations x noises); infinite if c is not in its range, which means some combination
+    of the observations shows u's data without noise.
+    """
+    users = sorted({u for seen in observations for u in seen.contributions})
+    noise_ids = list(dict.fromkeys(name for seen in observations for name in seen.noises))
+    if not users:
+        return {}
+    a = np.array([[seen.noises.get(name, 0.0) for name in noise_ids] for seen in observations], dtype=np.float64)
+    c = np.array([[seen.contributions.get(u, 0.0) for u in users] for seen in observations], dtype=np.float64)
+    left, singular, _ = np.linalg.svd(a.reshape(len(observations), len(noise_ids)), full_matrices=True)
+    rank = int(np.sum(singular > 1e-9 * max(1.0, float(singular.max(initial=0.0)))))
+    rotated = left.T @ c
+    naked = np.abs(rotated[rank:]).max(axis=0, initial=0.0) > 1e-9 * np.abs(c).max(axis=0, initial=1.0)
+    exposures = np.sum((rotated[:rank] / singular[:rank, None]) ** 2, axis=0)
+    return {u: math.inf if naked[i] else float(exposures[i]) for i, u in enumerate(users)}
+
+
+def ring(n_rounds: int, n_users: int | None = None, released: bool = False) -> Floats:
+    """Exposure on the ring of Alg. 1 without faults (theory, section 3), one full noise in every window.
+
+    With `n_users`: S[u, v] for users in ring order, K where u precedes v in a round and K - 1 otherwise; when the
+    result is released under the closing noise, K for every pair (an upper bound). Without: the worst pair, shape ().
+    """
+    require(n_rounds >= 1, f"n_rounds must be at least 1, got {n_rounds}")
+    if n_users is None:
+        return np.array(float(n_rounds))
+    index = np.arange(n_users)
+    seen = np.where(released | (index[:, None] < index[None, :]), n_rounds, n_rounds - 1).astype(np.float64)
+    np.fill_diagonal(seen, 0.0)
+    return seen
+
+
+def local(
+    n_contributions: int,
+    mechanism: Literal["full", "ring", "spread_ring"] = "full",
+    n_users: int | None = None,
+    enclosed: int = 1,
+) -> float:
+    """Exposure to somebody who sees every message (local DP; theory, section 2).
+
+    full: each contribution carries its own full noise, S = number of contributions.
+    ring: Alg. 1, where most hops carry no noise: infinite.
+    spread_ring: each hop carries sigma^2/(n-1), so S = K (n-1); colluders that enclose g honest users see K (n-1)/g.
+    """
+    require(n_contributions >= 0, f"n_contributions must be >= 0, got {n_contributions}")
+    require(enclosed >= 1, f"enclosed must be at least 1, got {enclosed}")
+    if mechanism == "full" or n_contributions == 0:
+        return float(n_contributions)
+    if mechanism == "ring":
+        return math.inf
+    require(mechanism == "spread_ring", f'mechanism must be "full", "ring" or "spread_ring", got {mechanism!r}')
+    if n_users is None or n_users < 3:
+        require(False, f"a spread ring needs n_users of at least 3, got {n_users}")
+        return math.inf
+    return n_contributions * (n_users - 1) / enclosed
