@@ -1,0 +1,366 @@
+"""When the token may be lost: look for it, and only with a majority's promises take it up again.
+
+Everybody who ever sent the token keeps its last bytes and watches. When the lease ends the user asks where it is;
+the one with the furthest hop among the reachable acts, the others wait on. It asks for promises to refuse every older
+epoch; with a majority it publishes the result if anybody reports one, else it re-issues its last bytes with one full
+fresh noise of its own (theory.md 8.2). Two majorities meet, so two results can never both become final.
+"""
+
+from __future__ import annotations
+
+from network_dp import view
+from node.protocol import exits, handover, results, routing, visit
+from node.protocol.effects import Effect, Log, Note, Reply, Send, Stop
+from node.protocol.messages import Fence, Locate, Located, Promise, Why
+from node.protocol.routing import Route
+from node.protocol.state import (
+    HOLDING,
+    UNROUTED,
+    Context,
+    Custody,
+    Inputs,
+    Mixed,
+    Phase,
+    State,
+    Watch,
+)
+from node.protocol.values import NO_EPOCH, NO_HOP, Epoch, Hop, Token
+from node.protocol.view_lines import abandoned_line
+from node.protocol.visit import Step
+
+MAX_RENEWALS = 4  # the lease of a token that is seen alive grows up to this factor
+
+
+# ---- what this user tells others -----------------------------------------------------------------------------
+
+
+def rank(ctx: Context, state: State) -> Hop:
+    """The furthest hop this user could take up again."""
+    durable = state.durable
+    if durable.rejoined:
+        return NO_HOP
+    if durable.result is not None:
+        return Hop(durable.result.epoch, ctx.total + 1)
+    return NO_HOP if durable.custody is None else durable.custody.out_hop
+
+
+def responsible(state: State) -> bool:
+    """Is this user alive with a token of a valid epoch in hand (or about to start, or publishing)?"""
+    custody = state.durable.custody
+    current = custody is None or custody.hop.epoch >= state.durable.promised
+    return (state.phase in HOLDING and current) or state.phase in (Phase.PUBLISHING, Phase.DONE)
+
+
+def located(ctx: Context, state: State, peer: int, ticket: int) -> Step:
+    durable = state.durable
+    answer = Located(
+        rank(ctx, state),
+        responsible(state),
+        durable.promised,
+        durable.taken.get(peer, NO_HOP),
+        durable.given.get(peer, NO_HOP),
+        durable.votes.get(peer, NO_EPOCH),
+        durable.result,
+        durable.final,
+    )
+    return state, [Reply(ticket, answer)]
+
+
+def fenced(ctx: Context, state: State, peer: int, ticket: int, fence: Fence, inputs: Inputs) -> Step:
+    """Vote: promise to refuse every older epoch, also as holder. Journaled before the answer leaves."""
+    promised = state.durable.promised
+    why: Why | None = None
+    effects: list[Effect] = []
+    if fence.epoch[1] != peer:
+        why = Why.MISBEHAVIOUR
+    elif state.durable.rejoined or not state.checked:
+        why = Why.UNCHECKED
+    elif fence.epoch < promised:
+        why = Why.FENCED
+    elif fence.epoch > promised and not state.durable.final:
+        state, effects = give_up(ctx, state, fence.epoch, inputs)
+    durable = state.durable
+    answer = Promise(why is None, why, durable.promised, rank(ctx, state), durable.result, durable.final)
+    if why is Why.UNCHECKED and not state.durable.rejoined and state.phase is Phase.IDLE and not state.asked:
+        state, more = check(ctx, state, inputs)
+        effects = effects + more
+    return state, [*effects, Reply(ticket, answer)]
+
+
+def give_up(ctx: Context, state: State, epoch: Epoch, inputs: Inputs) -> Step:
+    """A newer epoch rules: whatever this user has in hand of an older one is abandoned, and said so in its log."""
+    custody = state.durable.custody
+    live_branch = state.phase in HOLDING or state.phase in (Phase.HANDING, Phase.WAITING, Phase.PUBLISHING)
+    effects: list[Effect] = []
+    if live_branch and custody is not None and custody.hop.epoch < epoch:
+        effects = [Log(abandoned_line(custody, epoch, inputs))]
+    state = state._replace(
+        durable=state.durable._replace(promised=epoch), phase=Phase.IDLE, watch=Watch.RESTING, draft=None,
+        handed=True, grants={}, retry_at=None, asked=frozenset(), publishing=frozenset(), stalled_since=None,
+    )  # fmt: skip
+    return _rest(ctx, state, inputs, fresh=True), effects
+
+
+# ---- after a start: what do others remember? -----------------------------------------------------------------
+
+
+def check(ctx: Context, state: State, inputs: Inputs) -> Step:
+    """Before the first send or vote of this process: ask everybody. A peer that remembers more than the journal
+    means an old or lost disk."""
+    if state.phase is not Phase.IDLE or starts(ctx, state):
+        state = state._replace(phase=Phase.CHECKING)
+    if state.check_until == 0.0:
+        patience = ctx.timing.start_timeout_s / 2 if starts(ctx, state) else 0.0
+        state = state._replace(check_until=inputs.now + patience)
+    return _ask_everybody(ctx, state._replace(retry_at=None), Locate())
+
+
+def starts(ctx: Context, state: State) -> bool:
+    durable = state.durable
+    return ctx.me == ctx.start and not durable.started and durable.mark.step < 0 and not durable.rejoined
+
+
+def _ask_everybody(ctx: Context, state: State, request: Locate | Fence) -> Step:
+    query = state.query + 1
+    state = state._replace(query=query, asked=ctx.others, heard={}, promises={})
+    return state, [Send(peer, query, request) for peer in sorted(ctx.others)]
+
+
+def _old_disk(ctx: Context, peer: int) -> Stop:
+    text = f"{ctx.names[peer]} remembers more of this user than its journal does: an old or lost disk. Use --rejoin."
+    return Stop(exits.OLD_DISK, text)
+
+
+def _remembers_more(state: State, peer: int, answer: Located) -> bool:
+    if state.durable.rejoined:
+        return False
+    durable, custody = state.durable, state.durable.custody
+    sent = durable.given.get(peer, NO_HOP)
+    if custody is not None and custody.next == peer:
+        sent = max(sent, custody.out_hop)
+    return answer.taken > sent or answer.given > durable.mark or answer.vote > durable.promised
+
+
+def checked(ctx: Context, state: State, peer: int, answer: Located | None, inputs: Inputs) -> Step:
+    """One more answer to the question of ``check``."""
+    state = state._replace(asked=state.asked - {peer})
+    if answer is not None:
+        if answer.final and answer.result is not None:
+            return results.adopt(ctx, state, answer.result, inputs)
+        if _remembers_more(state, peer, answer):
+            return state, [_old_disk(ctx, peer)]
+        state = state._replace(heard={**state.heard, peer: answer})
+    if state.asked:
+        return state, []
+    missing = ctx.others - state.heard.keys()
+    enough = 1 + len(state.heard) >= ctx.majority
+    if enough and (not missing or inputs.now >= state.check_until):
+        return _checked_enough(ctx, state, inputs)
+    names = ", ".join(ctx.names[user] for user in sorted(missing))
+    state = state._replace(retry_at=inputs.now + ctx.timing.retry_base_s * (1.0 + inputs.dice.unit()))
+    return state, [Note("info", f"waiting for {len(missing)} users: {names[:400]}")]
+
+
+def _checked_enough(ctx: Context, state: State, inputs: Inputs) -> Step:
+    state = state._replace(checked=True)
+    if state.durable.rejoined:
+        return _rejoin(state), []
+    down = dict.fromkeys(ctx.others - state.heard.keys(), inputs.now + ctx.timing.down_ttl_s)
+    state = state._replace(down={**state.down, **down} if not ctx.ring else state.down)
+    if starts(ctx, state):
+        return start_walk(ctx, state, (0, ctx.me), inputs)
+    custody = state.durable.custody
+    if state.phase is Phase.CHECKING and custody is not None:
+        return handover.dispatch(ctx, state, inputs)
+    return state, []
+
+
+def _rejoin(state: State) -> State:
+    """A lost disk comes back as receiver only: never takes a hop up to the furthest anybody knows of."""
+    furthest = max((answer.rank for answer in state.heard.values()), default=NO_HOP)
+    promised = max((answer.promised for answer in state.heard.values()), default=NO_EPOCH)
+    durable = state.durable
+    durable = durable._replace(
+        mark=max(durable.mark, furthest), mark_digest=b"", mark_from=-1, promised=max(durable.promised, promised)
+    )
+    return state._replace(durable=durable, phase=Phase.IDLE)
+
+
+# ---- the watch -----------------------------------------------------------------------------------------------
+
+
+def _rest(ctx: Context, state: State, inputs: Inputs, *, fresh: bool = False) -> State:
+    """Look again after a lease (a little later each time the token is seen alive)."""
+    rounds = 0 if fresh else state.watch_round + 1
+    lease = ctx.timing.lease_s * min(MAX_RENEWALS, 2**rounds) * (1.0 + 0.25 * inputs.dice.unit())
+    return state._replace(
+        watch=Watch.RESTING, watch_at=inputs.now + lease, watch_round=min(rounds, 8), asked=frozenset()
+    )
+
+
+def watch(ctx: Context, state: State, inputs: Inputs) -> Step:
+    """The lease has ended."""
+    if state.watch is not Watch.RESTING or (state.asked and not state.checked):
+        return state._replace(watch_at=inputs.now + ctx.timing.lease_s), []  # an answer is still awaited
+    if state.phase in HOLDING or state.phase in (Phase.PUBLISHING, Phase.DONE):
+        return _rest(ctx, state, inputs, fresh=True), []
+    custody = state.durable.custody
+    if state.durable.result is None and custody is not None and custody.acked and custody.next != ctx.me:
+        query = state.query + 1
+        state = state._replace(watch=Watch.PROBING, watch_at=None, query=query, asked=frozenset({custody.next}))
+        return state, [Send(custody.next, query, Locate())]
+    return _locate(ctx, state)
+
+
+def _locate(ctx: Context, state: State) -> Step:
+    return _ask_everybody(ctx, state._replace(watch=Watch.LOCATING, watch_at=None), Locate())
+
+
+def probed(ctx: Context, state: State, peer: int, answer: Located | None, inputs: Inputs) -> Step:
+    """The user the token went to knows of it or of a later hop: it is responsible from there on."""
+    custody = state.durable.custody
+    if answer is not None and answer.final and answer.result is not None:
+        return results.adopt(ctx, state, answer.result, inputs)
+    if answer is not None and custody is not None and answer.rank >= custody.out_hop:
+        return _rest(ctx, state, inputs), []
+    return _locate(ctx, state)
+
+
+def locating(ctx: Context, state: State, peer: int, answer: Located | None, inputs: Inputs) -> Step:
+    """One more answer of everybody's; the last one decides."""
+    state = state._replace(asked=state.asked - {peer})
+    if answer is not None:
+        if answer.final and answer.result is not None:
+            return results.adopt(ctx, state, answer.result, inputs)
+        if not state.checked and _remembers_more(state, peer, answer):
+            return state, [_old_disk(ctx, peer)]
+        state = state._replace(heard={**state.heard, peer: answer})
+    if state.asked:
+        return state, []
+    mine = (rank(ctx, state), -ctx.me)
+    others = [(answer.rank, -user) for user, answer in state.heard.items()]
+    alive = any(answer.responsible for answer in state.heard.values())
+    if alive or state.durable.rejoined or any(other > mine for other in others):
+        return _rest(ctx, state, inputs), []
+    if 1 + len(state.heard) < ctx.majority:
+        return _short_of_majority(ctx, state, inputs)
+    return _bid(ctx, state._replace(checked=True))
+
+
+def _short_of_majority(ctx: Context, state: State, inputs: Inputs) -> Step:
+    missing = ", ".join(ctx.names[user] for user in sorted(ctx.others - state.heard.keys()))
+    text = f"the token may be lost; a majority ({ctx.majority} of {ctx.n}) must answer. Missing: {missing[:400]}"
+    return _rest(ctx, state, inputs, fresh=True), [Note("warning", text)]
+
+
+def _bid(ctx: Context, state: State) -> Step:
+    seen = [state.durable.promised[0], *(answer.promised[0] for answer in state.heard.values())]
+    bid = (max(seen) + 1, ctx.me)
+    state = state._replace(
+        durable=state.durable._replace(promised=bid), watch=Watch.FENCING, bid=bid, phase=Phase.IDLE, retry_at=None,
+        draft=None, handed=True, grants={},
+    )  # fmt: skip
+    return _ask_everybody(ctx, state, Fence(bid))
+
+
+def voted(ctx: Context, state: State, peer: int, answer: Promise | None, inputs: Inputs) -> Step:
+    """One more vote; the last one decides."""
+    state = state._replace(asked=state.asked - {peer})
+    if answer is not None:
+        if answer.final and answer.result is not None:
+            return results.adopt(ctx, state, answer.result, inputs)
+        state = state._replace(promises={**state.promises, peer: answer})
+        if answer.granted:
+            durable = state.durable
+            state = state._replace(durable=durable._replace(votes={**durable.votes, peer: state.bid}))
+    if state.asked:
+        return state, []
+    granted = {user: vote for user, vote in state.promises.items() if vote.granted}
+    if 1 + len(granted) < ctx.majority:
+        return _lost_bid(ctx, state, inputs)
+    reported = [vote.result for vote in granted.values() if vote.result is not None]
+    if state.durable.result is not None:
+        reported.append(state.durable.result)
+    state = state._replace(watch=Watch.RESTING, watch_at=inputs.now + ctx.timing.lease_s)
+    if reported:
+        newest = max(reported, key=lambda result: result.epoch)
+        return results.publish(ctx, state, newest._replace(epoch=state.bid), inputs)
+    if any(vote.rank > rank(ctx, state) for vote in granted.values()):
+        return _rest(ctx, state, inputs), []  # somebody got further: it will see that nobody else acts
+    return _reissue(ctx, state, inputs)
+
+
+def _lost_bid(ctx: Context, state: State, inputs: Inputs) -> Step:
+    highest = max((vote.promised for vote in state.promises.values()), default=NO_EPOCH)
+    missing = ", ".join(ctx.names[user] for user in sorted(ctx.others - state.promises.keys()))
+    if highest > state.durable.promised:
+        state = state._replace(durable=state.durable._replace(promised=highest))
+    note = Note("warning", f"no majority for taking the token up again; missing: {missing[:400] or 'nobody'}")
+    state = _rest(ctx, state, inputs, fresh=True)
+    if any(vote.why is Why.UNCHECKED for vote in state.promises.values()):
+        state = state._replace(watch_at=inputs.now + ctx.timing.locate_timeout_s)  # they are asking around right now
+    return state, [note]
+
+
+# ---- taking the token up again -------------------------------------------------------------------------------
+
+
+def start_walk(ctx: Context, state: State, epoch: Epoch, inputs: Inputs) -> Step:
+    """The public initial token. Complete graph: the starter only draws the first holder. Ring: it is position 1."""
+    durable = state.durable._replace(started=True)
+    state = state._replace(durable=durable, watch_at=inputs.now + ctx.timing.lease_s)
+    begun = ctx.worker.begin(inputs.supply())
+    token = Token(begun.payload, 0, begun.n_dummies, 0, (0,) * ctx.n if ctx.ledger else ())
+    if ctx.ring and ctx.me == ctx.start:
+        hop = Hop(epoch, 1)
+        state = state._replace(durable=durable._replace(mark=hop, mark_digest=b"", mark_from=ctx.me))
+        state, effects = visit.open_visit(
+            ctx, state, hop, token, inputs, cause="start", sender=None, tag=None, raw=token.encode(),
+            opening=begun.dummies,
+        )  # fmt: skip
+        if state.phase is Phase.COMPUTING:
+            return state, effects
+        state, more = handover.dispatch(ctx, state, inputs)
+        return state, effects + more
+    received = token.payload if begun.dummies is None else token.payload - begun.dummies
+    line = view.encode(
+        "visit", epoch=list(epoch), step=0, visit=durable.visits + 1, cause="start", **{"from": None},
+        **visit.values(ctx, received=received), time=inputs.wall_time,
+    )  # fmt: skip
+    mixed = begun._replace(payload=token.payload, noise=None)
+    return _issue(ctx, state, Hop(epoch, 0), token, mixed, 0, "start", line, inputs)
+
+
+def _reissue(ctx: Context, state: State, inputs: Inputs) -> Step:
+    """The last bytes again, under the new epoch, with one full fresh noise of this user's own (theory.md 8.2)."""
+    custody = state.durable.custody
+    if custody is None:
+        return start_walk(ctx, state, state.bid, inputs)
+    base = visit.read_token(ctx, custody.out)
+    step = custody.out_hop.step - 1
+    mixed = ctx.worker.refresh(base.payload, inputs.supply(), max(step, 1))
+    token = visit.extend(ctx, base, mixed, ctx.full, False)
+    hop, old = Hop(state.bid, step), custody.out_hop
+    line = view.encode(
+        "visit", epoch=list(hop.epoch), step=step, visit=state.durable.visits + 1, cause="reissue", **{"from": None},
+        base=[*old.epoch, old.step], **visit.values(ctx, received=base.payload), time=inputs.wall_time,
+    )  # fmt: skip
+    return _issue(ctx, state, hop, token, mixed, ctx.full, "reissue", line, inputs)
+
+
+def _issue(
+    ctx: Context, state: State, hop: Hop, token: Token, mixed: Mixed, units: int, cause: str, line: str,
+    inputs: Inputs,
+) -> Step:  # fmt: skip
+    """Send a token that is not a visit's: an initial one, or one taken up again."""
+    durable = state.durable
+    number = durable.visits + 1
+    custody = Custody(hop, number, cause, UNROUTED, hop, token.encode(), b"", False, units, line, "", False)
+    state = state._replace(durable=durable._replace(custody=custody, visits=number), draft=None, tries=0)
+    route = routing.choose(ctx, state, hop.step, inputs, barred=frozenset())
+    if route is None:
+        first = routing.holder_at(ctx, hop.step + 1) if ctx.ring else ctx.me
+        route = Route(first, hop.step + 1)
+    state = visit.route_to(ctx, state, route, token, inputs, real=False, units=units, contribution=None, mixed=mixed)
+    state, effects = handover.dispatch(ctx, state, inputs)
+    return state, [Log(line), *effects]

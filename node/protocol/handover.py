@@ -1,0 +1,328 @@
+"""The two-phase hand-over: Offer (its failure is definite), then Handoff (no answer is indefinite).
+
+Only a failed offer, or an answer that says no, lets the next user change. Once bytes may have left, silence means:
+the same user, the same bytes, until it answers or a vote gives the token up.
+"""
+
+from __future__ import annotations
+
+from node.protocol import election, exits, results, visit
+from node.protocol.effects import Computed, Effect, Log, Note, Reply, Send, Stop
+from node.protocol.messages import (
+    Accepted,
+    Already,
+    Declined,
+    Granted,
+    Handoff,
+    Offer,
+    Refused,
+    Why,
+)
+from node.protocol.routing import holder_at, live
+from node.protocol.state import FINISH, HOLDING, UNROUTED, Context, Custody, Grant, Inputs, Phase, State
+from node.protocol.values import Hop, TokenError, digest, hop_tag
+from node.protocol.view_lines import accepted_line, peer_line
+from node.protocol.visit import Step
+
+RING_TRIES = 3  # a skip costs the skipped user its round, so a ring offers a few times first
+
+
+# ---- sending -------------------------------------------------------------------------------------------------
+
+
+def dispatch(ctx: Context, state: State, inputs: Inputs) -> Step:
+    """Go on from a planned hop (or from too few users)."""
+    if state.phase is Phase.STALLED:
+        return _stall(ctx, state, inputs)
+    custody = _custody(state)
+    if custody.next == FINISH:
+        return results.finish(ctx, state, inputs)
+    if custody.next == ctx.me:
+        return state._replace(phase=Phase.ROUTING, retry_at=inputs.now), []
+    if not state.checked:
+        return election.check(ctx, state, inputs)
+    return _offer(state)
+
+
+def _offer(state: State) -> Step:
+    custody = _custody(state)
+    attempt = state.attempt + 1
+    state = state._replace(phase=Phase.OFFERING, attempt=attempt, retry_at=None)
+    return state, [Send(custody.next, attempt, Offer(custody.out_hop))]
+
+
+def _custody(state: State) -> Custody:
+    custody = state.durable.custody
+    assert custody is not None
+    return custody
+
+
+def _stall(ctx: Context, state: State, inputs: Inputs) -> Step:
+    """Too few users alive: keep the token, say so, and look again; give up the process, never the token."""
+    since = state.stalled_since if state.stalled_since is not None else inputs.now
+    alive = live(ctx, state, inputs.now)
+    missing = ", ".join(ctx.names[user] for user in range(ctx.n) if user not in alive)
+    text = f"{len(alive)} users alive, {ctx.min_live} needed; keeping the token. Not answering: {missing}"
+    if inputs.now - since > ctx.timing.stall_timeout_s:
+        return state, [Stop(exits.STALLED, text + ". Start them, then start this user again.")]
+    state = state._replace(
+        phase=Phase.STALLED, stalled_since=since, retry_at=inputs.now + ctx.timing.retry_max_s, down={}
+    )
+    return state, [Note("error", text)]
+
+
+def retry(ctx: Context, state: State, inputs: Inputs) -> Step:
+    """The back-off is over: the next try of whatever was waiting."""
+    if inputs.now < (state.retry_at or 0.0):
+        return state, []
+    state = state._replace(retry_at=None)
+    if state.phase in (Phase.IDLE, Phase.CHECKING):
+        return election.check(ctx, state, inputs)
+    if state.phase is Phase.STALLED:
+        return _reroute(ctx, state, inputs)
+    if state.phase is Phase.COMPUTING:
+        return visit.reopen_visit(ctx, state, inputs)
+    custody = _custody(state)
+    if custody.next == ctx.me:
+        return _hop_to_self(ctx, state, inputs)
+    return dispatch(ctx, state, inputs)
+
+
+def _hop_to_self(ctx: Context, state: State, inputs: Inputs) -> Step:
+    """A self-hop is a hop: logged at both ends, journaled, noise of its own; it only does not use the network."""
+    custody = _custody(state)
+    lines: list[Effect] = [] if state.handed else [Log(custody.sent_line)]
+    token = visit.read_token(ctx, custody.out)
+    data_digest = digest(custody.out)
+    state = state._replace(
+        durable=state.durable._replace(mark=custody.out_hop, mark_digest=data_digest, mark_from=ctx.me)
+    )
+    state, effects = visit.open_visit(
+        ctx, state, custody.out_hop, token, inputs, cause="handoff", sender=ctx.me,
+        tag=hop_tag(custody.key, ctx.run_id, custody.out_hop, data_digest), raw=custody.out,
+    )  # fmt: skip
+    return _after_visit(ctx, state, inputs, lines + effects)
+
+
+def _after_visit(ctx: Context, state: State, inputs: Inputs, effects: list[Effect]) -> Step:
+    state = state._replace(watch_at=inputs.now + ctx.timing.lease_s, watch_round=0)
+    if state.phase is Phase.COMPUTING:
+        return state, effects
+    state, more = dispatch(ctx, state, inputs)
+    return state, effects + more
+
+
+def computed(ctx: Context, state: State, event: Computed, inputs: Inputs) -> Step:
+    assert state.draft is not None
+    state = state._replace(draft=state.draft._replace(contribution=event.contribution))
+    state, effects = visit.plan_hop(ctx, state, inputs)
+    return _after_visit(ctx, state, inputs, effects)
+
+
+def _reroute(ctx: Context, state: State, inputs: Inputs) -> Step:
+    """A definite failure: draw again. The visit's noise stays the same."""
+    state, effects = visit.plan_hop(ctx, state._replace(handed=False, tries=0), inputs)
+    state, more = dispatch(ctx, state, inputs)
+    return state, effects + more
+
+
+def _mark_down(ctx: Context, state: State, peer: int, inputs: Inputs) -> Step:
+    down = {**state.down, peer: inputs.now + ctx.timing.down_ttl_s}
+    return state._replace(down=down), [Log(peer_line(ctx, peer, "down", inputs))]
+
+
+def _back_off(ctx: Context, state: State, inputs: Inputs) -> float:
+    """Exponential back-off with jitter, bounded."""
+    ceiling = min(ctx.timing.retry_max_s, ctx.timing.retry_base_s * 2.0 ** min(state.tries, 16))
+    return inputs.now + ceiling * (0.5 + 0.5 * inputs.dice.unit())
+
+
+def granted(ctx: Context, state: State, answer: Granted, inputs: Inputs) -> Step:
+    """Now, and only now, bytes leave. They were journaled when the hop was planned."""
+    custody = _custody(state)
+    lines: list[Effect] = [] if state.handed else [Log(custody.sent_line)]
+    state = state._replace(phase=Phase.HANDING, handed=True)
+    handoff = Handoff(custody.out_hop, answer.grant, custody.key, custody.out)
+    return state, [*lines, Send(custody.next, state.attempt, handoff)]
+
+
+def delivered(ctx: Context, state: State, inputs: Inputs) -> Step:
+    """The receiver has it, now or since before: this user is free, and watches."""
+    custody = _custody(state)
+    given = {**state.durable.given, custody.next: custody.out_hop}
+    state = state._replace(
+        durable=state.durable._replace(custody=custody._replace(acked=True), given=given),
+        phase=Phase.IDLE, draft=None, handed=True, tries=0, retry_at=None, stalled_since=None,
+        watch_at=inputs.now + ctx.timing.lease_s, watch_round=0,
+    )  # fmt: skip
+    return state, [Log(accepted_line(ctx, custody, inputs))]
+
+
+def already(ctx: Context, state: State, answer: Already, inputs: Inputs) -> Step:
+    custody = _custody(state)
+    if state.handed:
+        return delivered(ctx, state, inputs)
+    state, effects = _mark_down(ctx, state, custody.next, inputs)
+    note = Note("error", f"{ctx.names[custody.next]} says it has a token that was never sent; going elsewhere")
+    state, more = _reroute(ctx, state, inputs)
+    return state, [*effects, note, *more]
+
+
+def declined(ctx: Context, state: State, answer: Declined | Refused, inputs: Inputs) -> Step:
+    """A typed no: the hop is not journaled there, and no grant for it is left. Definite."""
+    custody = _custody(state)
+    if answer.promised > custody.hop.epoch:
+        return election.give_up(ctx, state, answer.promised, inputs)
+    if answer.why is Why.DONE:
+        return state._replace(phase=Phase.IDLE, watch_at=inputs.now), []
+    if answer.why is Why.NO_GRANT and state.tries < RING_TRIES:
+        state = state._replace(phase=Phase.ROUTING, tries=state.tries + 1)
+        return state._replace(retry_at=_back_off(ctx, state, inputs)), []
+    state, effects = _mark_down(ctx, state, custody.next, inputs)
+    state, more = _reroute(ctx, state, inputs)
+    return state, effects + more
+
+
+def offer_lost(ctx: Context, state: State, inputs: Inputs) -> Step:
+    """No answer to an offer. Definite while no byte has left; else the same user must be asked again."""
+    state = state._replace(tries=state.tries + 1)
+    if state.handed:
+        return state._replace(phase=Phase.WAITING, retry_at=_back_off(ctx, state, inputs)), []
+    if ctx.ring and state.tries < RING_TRIES:
+        return state._replace(phase=Phase.ROUTING, retry_at=_back_off(ctx, state, inputs)), []
+    state, effects = _mark_down(ctx, state, _custody(state).next, inputs)
+    state, more = _reroute(ctx, state, inputs)
+    return state, effects + more
+
+
+def handoff_lost(ctx: Context, state: State, inputs: Inputs) -> Step:
+    """Indefinite: the receiver may have journaled it."""
+    state = state._replace(phase=Phase.WAITING, tries=state.tries + 1)
+    return state._replace(retry_at=_back_off(ctx, state, inputs)), []
+
+
+# ---- receiving -----------------------------------------------------------------------------------------------
+
+
+def _obstacle(ctx: Context, state: State, hop: Hop) -> Why | None:
+    """Why this user cannot take a hop, whoever offers it."""
+    if state.durable.final:
+        return Why.DONE
+    if hop.epoch < state.durable.promised:
+        return Why.FENCED
+    if not 1 <= hop.step <= ctx.total or (ctx.ring and holder_at(ctx, hop.step) != ctx.me):
+        return Why.MISBEHAVIOUR
+    if state.draining or state.disk_full:
+        return Why.BUSY
+    return None
+
+
+def _arrived_elsewhere(state: State, hop: Hop) -> bool:
+    """A later hop of the epoch proves that the hop this user waits for was taken."""
+    custody = state.durable.custody
+    waiting = (Phase.OFFERING, Phase.HANDING, Phase.WAITING, Phase.ROUTING, Phase.CHECKING)
+    in_flight = state.handed and state.phase in waiting
+    return in_flight and custody is not None and custody.hop.epoch == hop.epoch and custody.out_hop < hop
+
+
+def offered(ctx: Context, state: State, peer: int, ticket: int, offer: Offer, inputs: Inputs) -> Step:
+    """Answer an offer; a grant is random, bound to caller and hop, single use, in memory only."""
+    hop, durable = offer.hop, state.durable
+    grants = {user: grant for user, grant in state.grants.items() if user != peer}
+    state = state._replace(grants=grants)  # any answer but a new grant also takes the old one back
+    why = _obstacle(ctx, state, hop)
+    if why in (Why.DONE, Why.FENCED):
+        return state, [Reply(ticket, Declined(why, durable.promised))]
+    if hop.epoch == durable.mark.epoch and hop.step <= durable.mark.step:
+        mine = hop.step < durable.mark.step or durable.mark_from == peer
+        return state, [Reply(ticket, Already() if mine else Declined(Why.MISBEHAVIOUR, durable.promised))]
+    if why is not None:
+        return state, [Reply(ticket, Declined(why, durable.promised))]
+    state, effects = _make_room(ctx, state, hop, inputs)
+    if state.phase is not Phase.IDLE:
+        return state, [*effects, Reply(ticket, Declined(Why.MISBEHAVIOUR, durable.promised))]
+    grant = Grant(inputs.dice.secret(16), hop, inputs.now + ctx.timing.grant_ttl_s)
+    return state._replace(grants={**grants, peer: grant}), [*effects, Reply(ticket, Granted(grant.secret))]
+
+
+def _make_room(ctx: Context, state: State, hop: Hop, inputs: Inputs) -> Step:
+    """A newer epoch ends older business; a later hop of this epoch ends a hand-over whose answer was lost."""
+    effects: list[Effect] = []
+    if hop.epoch > state.durable.promised:
+        state, effects = election.give_up(ctx, state, hop.epoch, inputs)
+    elif _arrived_elsewhere(state, hop):
+        state, effects = delivered(ctx, state, inputs)
+    return state, effects
+
+
+def handed(ctx: Context, state: State, peer: int, ticket: int, handoff: Handoff, inputs: Inputs) -> Step:
+    """Take a token, once: journaled (with the contribution, for a quick task) before it is acknowledged."""
+    hop, durable = handoff.hop, state.durable
+    grant = state.grants.get(peer)
+    state = state._replace(grants={user: g for user, g in state.grants.items() if user != peer})
+    if hop.epoch == durable.mark.epoch and hop.step < durable.mark.step:
+        return state, [Reply(ticket, Accepted())]
+    token_digest = digest(handoff.token)
+    if hop == durable.mark:
+        if token_digest == durable.mark_digest:
+            return state, [Reply(ticket, Accepted())]
+        note = Note("error", f"{ctx.names[peer]} sent other bytes for hop {hop}")
+        return state, [note, Reply(ticket, Refused(Why.MISBEHAVIOUR, durable.promised))]
+    why = _obstacle(ctx, state, hop)
+    valid = grant is not None and grant.secret == handoff.grant and grant.hop == hop and inputs.now < grant.expires_at
+    if why is None and (not valid or state.phase is not Phase.IDLE):
+        why = Why.NO_GRANT
+    if why is not None:
+        return state, [Reply(ticket, Refused(why, durable.promised))]
+    try:
+        token = visit.read_token(ctx, handoff.token)
+    except TokenError as error:
+        note = Note("error", f"{ctx.names[peer]}: {error}")
+        return state, [note, Reply(ticket, Refused(Why.UNFIT, durable.promised))]
+    state = state._replace(
+        durable=durable._replace(
+            mark=hop, mark_digest=token_digest, mark_from=peer, taken={**durable.taken, peer: hop}
+        )
+    )
+    tag = hop_tag(handoff.key, ctx.run_id, hop, token_digest)
+    state, effects = visit.open_visit(
+        ctx, state, hop, token, inputs, cause="handoff", sender=peer, tag=tag, raw=handoff.token
+    )
+    return _after_visit(ctx, state, inputs, [*effects, Reply(ticket, Accepted())])
+
+
+# ---- start, restart, trouble ---------------------------------------------------------------------------------
+
+
+def resume(ctx: Context, state: State, inputs: Inputs) -> Step:
+    """First event of a process: pick up where the journal ends. Bytes planned before a crash may have left."""
+    durable, custody = state.durable, state.durable.custody
+    lease = ctx.timing.start_timeout_s if durable.mark.step < 0 else ctx.timing.lease_s
+    state = state._replace(watch_at=inputs.now + lease * (1.0 + inputs.dice.unit() * 0.25))
+    if durable.final:
+        return results.serve(ctx, state, inputs)
+    if durable.result is not None:
+        return state._replace(watch_at=inputs.now + ctx.timing.retry_base_s, handed=True), []
+    if durable.rejoined:
+        return election.check(ctx, state, inputs)
+    if custody is None:
+        return election.check(ctx, state, inputs) if election.starts(ctx, state) else (state, [])
+    effects: list[Effect] = [Log(custody.visit_line)]
+    if custody.hop.epoch < durable.promised or custody.acked:
+        # Others may have gone on meanwhile: ask soon.
+        return state._replace(handed=True, watch_at=inputs.now + ctx.timing.retry_max_s * inputs.dice.unit()), effects
+    if custody.next == UNROUTED:
+        state, more = visit.reopen_visit(ctx, state, inputs)
+        return state, effects + more
+    state = state._replace(phase=Phase.WAITING, handed=True, retry_at=inputs.now)
+    return state, [*effects, Log(custody.sent_line)]
+
+
+def disk_refused(ctx: Context, state: State, inputs: Inputs) -> Step:
+    """The journal could not be written while sending: the old state stands; try again later."""
+    at = inputs.now + ctx.timing.retry_max_s
+    if state.phase in (Phase.HANDING, Phase.OFFERING):
+        state = state._replace(phase=Phase.WAITING if state.handed else Phase.ROUTING, retry_at=at)
+    elif state.phase in HOLDING or state.phase is Phase.WAITING:
+        state = state._replace(retry_at=at)
+    return state._replace(disk_full=True), [Note("error", "the disk took no journal record; free some space")]

@@ -1,0 +1,73 @@
+"""Where the token goes next, and how much noise must be in it (theory.md 2, 3, 6).
+
+Nothing here looks at data or at the payload: the path never depends on them.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from node.protocol.state import FINISH, Context, Inputs, State
+from node.protocol.values import Token
+
+
+class Route(NamedTuple):
+    """The next user (or ``FINISH``) and the step it will have."""
+
+    next: int
+    step: int
+
+
+def holder_at(ctx: Context, position: int) -> int:
+    """Ring: the user at a position; positions count 1, 2, 3, ... over all users, dead ones included."""
+    return (ctx.start + position - 1) % ctx.n
+
+
+def round_of(ctx: Context, position: int) -> int:
+    return (position - 1) // ctx.n + 1
+
+
+def live(ctx: Context, state: State, now: float) -> list[int]:
+    """Users not known to be down, this one included."""
+    return [user for user in range(ctx.n) if user == ctx.me or state.down.get(user, now) <= now]
+
+
+def choose(ctx: Context, state: State, step: int, inputs: Inputs, *, barred: frozenset[int]) -> Route | None:
+    """The next user after a visit at ``step``; None when too few users are alive to go on.
+
+    Complete graph: uniform over the users not known to be down, the sender included (theory.md 2). Ring: the next
+    position whose user is not known to be down. ``barred`` users are at their edge cap and the bytes are fixed.
+    """
+    if ctx.ring:
+        return _next_position(ctx, state, step, inputs.now)
+    if step >= ctx.total:
+        return Route(FINISH, step + 1)
+    alive = live(ctx, state, inputs.now)
+    if len(alive) < ctx.min_live:
+        return None
+    open_to = [user for user in alive if user not in barred] or [ctx.me]
+    return Route(open_to[inputs.dice.below(len(open_to))], step + 1)
+
+
+def _next_position(ctx: Context, state: State, step: int, now: float) -> Route | None:
+    alive = frozenset(live(ctx, state, now))
+    for position in range(step + 1, ctx.total + 1):
+        if holder_at(ctx, position) in alive:
+            return Route(holder_at(ctx, position), position) if len(alive) >= ctx.min_live else None
+    return Route(FINISH, ctx.total + 1)
+
+
+def units_for(ctx: Context, token: Token, receiver: int) -> int:
+    """Noise components this hop adds, by the ledger rule of theory.md 3: the receiver finds one full foreign noise.
+
+    Each hop adds ``share``; before sending to r the sender brings W - W_r up to a full noise. Share 0 is Alg. 1, share
+    1 of n - 1 the spread variant. On a release (``FINISH``) everybody but the finisher is a receiver (theory.md 6).
+    """
+    added = token.noise_units + ctx.share
+    if receiver != FINISH:
+        seen = token.ledger[receiver]
+    elif ctx.release_all:
+        seen = max(w for user, w in enumerate(token.ledger) if user != ctx.me)
+    else:
+        return ctx.share
+    return ctx.share + max(0, ctx.full - (added - seen))

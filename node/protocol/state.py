@@ -1,0 +1,217 @@
+"""The state of one user: a durable half that the journal keeps, and a volatile half that a crash forgets.
+
+``Durable`` changes only through transitions; ``machine.step`` compares it before and after and emits the difference
+as ``Persist`` ahead of everything else, so no handler can forget to journal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from enum import Enum
+from typing import Any, NamedTuple, Protocol
+
+from network_dp.plan import Timing
+from node.protocol.messages import Located, Promise, Result
+from node.protocol.values import NO_EPOCH, NO_HOP, Epoch, Hop, Payload, Token
+
+
+class Phase(Enum):
+    """Where this user stands with the token."""
+
+    IDLE = "no token in hand"
+    CHECKING = "asking a majority what they remember before sending anything"
+    COMPUTING = "received and acknowledged; the task is running"
+    ROUTING = "ready to offer the token, waiting for the next try"
+    OFFERING = "offered to the next user, no bytes have left"
+    HANDING = "handed over, waiting for the acknowledgement"
+    WAITING = "bytes may have left, no acknowledgement: only the same user may get the same bytes"
+    STALLED = "too few users are alive: keeping the token"
+    PUBLISHING = "the walk is over: a majority must journal the result"
+    DONE = "the result is final"
+
+
+class Watch(Enum):
+    """What this user does about a token that may be lost."""
+
+    RESTING = "waiting for the lease to end"
+    PROBING = "asking the user the token went to"
+    LOCATING = "asking everybody where the token is"
+    FENCING = "asking for promises to give up older epochs"
+
+
+HOLDING = frozenset({Phase.CHECKING, Phase.COMPUTING, Phase.ROUTING, Phase.OFFERING, Phase.STALLED})
+
+
+UNROUTED = -1
+FINISH = -2
+
+
+class Custody(NamedTuple):
+    """The last token this user sent or is about to send; kept until the result is final."""
+
+    hop: Hop  # where this user stood (its own visit)
+    visit: int
+    cause: str
+    next: int  # UNROUTED: the task has not run yet (``out`` is what was received); FINISH: the walk ended here
+    out_hop: Hop
+    out: bytes
+    key: bytes
+    real: bool
+    units: int
+    visit_line: str
+    sent_line: str
+    acked: bool
+
+
+class Durable(NamedTuple):
+    """What survives a crash."""
+
+    promised: Epoch = NO_EPOCH
+    mark: Hop = NO_HOP  # highest hop taken
+    mark_digest: bytes = b""
+    mark_from: int = -1
+    custody: Custody | None = None
+    started: bool = False
+    visits: int = 0
+    contributions: int = 0
+    edges: Mapping[int, int] = {}  # next user -> real contributions sent to it
+    taken: Mapping[int, Hop] = {}  # peer -> last hop taken from it
+    given: Mapping[int, Hop] = {}  # peer -> last hop it acknowledged
+    votes: Mapping[int, Epoch] = {}  # peer -> last promise it gave to this user
+    result: Result | None = None
+    kept: bytes = b""  # at the user that keeps the value: the name of the end, then the final token
+    final: bool = False
+    rejoined: bool = False
+
+
+class Grant(NamedTuple):
+    secret: bytes
+    hop: Hop
+    expires_at: float
+
+
+class Draft(NamedTuple):
+    """What a visit is made of, in memory until the hand-over: lets the next user change without redrawing noise."""
+
+    received: Token
+    contribution: Payload | None
+    supply: Any
+    contributions_before: int
+    opening: Payload | None  # the starter's dummies, already in ``received``
+
+
+class State(NamedTuple):
+    """One user, whole."""
+
+    durable: Durable
+    phase: Phase = Phase.IDLE
+    watch: Watch = Watch.RESTING
+    draft: Draft | None = None
+    handed: bool = False  # have (or may have) bytes of ``custody.out`` left?
+    grants: Mapping[int, Grant] = {}
+    attempt: int = 0  # serial number of hand-over and publishing messages: older answers are stale
+    query: int = 0  # the same for questions to everybody
+    tries: int = 0
+    retry_at: float | None = None
+    watch_at: float | None = None
+    watch_round: int = 0
+    down: Mapping[int, float] = {}  # peer -> time until which it is taken to be down
+    checked: bool = False
+    check_until: float = 0.0
+    asked: frozenset[int] = frozenset()  # peers whose answer is awaited (check, locate, fence)
+    heard: Mapping[int, Located] = {}
+    promises: Mapping[int, Promise] = {}
+    bid: Epoch = NO_EPOCH
+    unpublished: frozenset[int] = frozenset()  # peers that have not acknowledged the result
+    publishing: frozenset[int] = frozenset()  # peers whose acknowledgement is awaited
+    stalled_since: float | None = None
+    stop_at: float | None = None
+    draining: bool = False
+    disk_full: bool = False
+
+    @property
+    def wake_at(self) -> float | None:
+        times = [t for t in (self.retry_at, self.watch_at, self.stop_at) if t is not None]
+        return min(times) if times else None
+
+
+class Dice(Protocol):
+    """Randomness as an input: the OS's CSPRNG in production, a seeded stream in the simulator."""
+
+    def below(self, bound: int) -> int: ...
+
+    def secret(self, size: int) -> bytes: ...
+
+    def unit(self) -> float: ...
+
+
+class Inputs(NamedTuple):
+    """What a transition may know beside state and event."""
+
+    now: float
+    dice: Dice
+    supply: Callable[[], Any]  # the next pre-drawn noise; each is handed out once
+    wall_time: float = 0.0
+
+
+class Mixed(NamedTuple):
+    """An outgoing payload and what was put into it."""
+
+    payload: Payload
+    noise: Payload | None
+    dummies: Payload | None
+    n_dummies: int
+
+
+class Worker(Protocol):
+    """The task of this user, bound to its data; pure but for the ``supply`` handed in."""
+
+    dtype: str
+    dimension: int
+    quick: bool
+
+    def fits(self, payload: Payload) -> bool: ...
+
+    def begin(self, supply: Any) -> Mixed: ...
+
+    def contribute(self, payload: Payload, index: int, supply: Any) -> Payload: ...
+
+    def mix(
+        self, payload: Payload, contribution: Payload | None, supply: Any, units: int, step: int, closing: bool
+    ) -> Mixed: ...
+
+    def refresh(self, payload: Payload, supply: Any, step: int) -> Mixed: ...
+
+
+class Context(NamedTuple):
+    """What never changes during a run."""
+
+    me: int
+    names: tuple[str, ...]
+    run_id: str
+    ring: bool
+    start: int  # index of the starter
+    total: int  # T, or K n ring positions
+    full: int  # noise components of one full noise
+    share: int  # components every ring hop adds (1: spread noise, 0: Alg. 1)
+    ledger: bool  # ring sums: noise by the ledger; else one full noise every visit
+    release_all: bool
+    min_live: int
+    cap: int | None
+    edge_cap: int | None
+    forward_past_cap: bool
+    log_values: bool
+    timing: Timing
+    worker: Worker
+
+    @property
+    def n(self) -> int:
+        return len(self.names)
+
+    @property
+    def majority(self) -> int:
+        return self.n // 2 + 1
+
+    @property
+    def others(self) -> frozenset[int]:
+        return frozenset(range(self.n)) - {self.me}

@@ -1,0 +1,88 @@
+"""The small values of the protocol: epochs, hops, the token and its bytes.
+
+A hop (epoch, step) names one passage of the token. ``step`` is the receiver's: the s-th visit on the complete graph,
+the ring position on the ring (dead users keep theirs). Epochs are (counter, issuer), so they are ordered and unique.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import struct
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Epoch = tuple[int, int]
+Payload = NDArray[Any]  # int64 grid values (sums, histograms) or float64 (SGD)
+
+NO_EPOCH: Epoch = (-1, -1)
+MAX_TOKEN_BYTES = 96 * 1024 * 1024
+_HEAD = struct.Struct("<4sBQQQII")
+_MAGIC = b"NDP1"
+_DTYPES = {0: np.dtype("<i8"), 1: np.dtype("<f8")}
+
+
+class TokenError(ValueError):
+    """Bytes that are not a token of this run; the message never holds a value."""
+
+
+class Hop(NamedTuple):
+    """One passage of the token; ordered by epoch, then step."""
+
+    epoch: Epoch
+    step: int
+
+
+NO_HOP = Hop(NO_EPOCH, -1)
+
+
+class Token(NamedTuple):
+    """What travels: the payload, and public counts that everybody may know.
+
+    ``noise_units`` is W of theory.md 3 and ``ledger`` holds W_r of every user r (ring sums only, else empty).
+    """
+
+    payload: Payload
+    contributions: int
+    dummies: int
+    noise_units: int
+    ledger: tuple[int, ...]
+
+    def encode(self) -> bytes:
+        kind = 0 if self.payload.dtype == np.int64 else 1
+        head = _HEAD.pack(
+            _MAGIC, kind, self.contributions, self.dummies, self.noise_units, len(self.ledger), self.payload.size
+        )
+        body = self.payload.astype(_DTYPES[kind], copy=False).tobytes()
+        return b"".join((head, struct.pack(f"<{len(self.ledger)}Q", *self.ledger), body))
+
+
+def decode_token(data: bytes, *, dtype: str, dimension: int, ledger_size: int) -> Token:
+    """Strictly the token this run expects, or ``TokenError``."""
+    if len(data) < _HEAD.size:
+        raise TokenError("token too short")
+    magic, kind, contributions, dummies, units, n_ledger, size = _HEAD.unpack_from(data)
+    if magic != _MAGIC or kind not in _DTYPES or _DTYPES[kind] != np.dtype(dtype):
+        raise TokenError("token of another format")
+    if n_ledger != ledger_size or size != dimension:
+        raise TokenError("token of another shape")
+    start = _HEAD.size + 8 * n_ledger
+    if len(data) != start + 8 * size:
+        raise TokenError("token of another length")
+    ledger = struct.unpack_from(f"<{n_ledger}Q", data, _HEAD.size)
+    payload = np.frombuffer(data, dtype=_DTYPES[kind], offset=start)
+    if kind == 1 and not bool(np.isfinite(payload).all()):
+        raise TokenError("token with a number that is not finite")
+    return Token(payload, contributions, dummies, units, ledger)
+
+
+def digest(data: bytes) -> bytes:
+    return hashlib.sha256(data).digest()
+
+
+def hop_tag(key: bytes, run_id: str, hop: Hop, token_digest: bytes) -> str:
+    """HMAC-SHA-256 of a hop under its own random key: both ends log it, nobody else can test a guess against it."""
+    head = f"{run_id} {hop.epoch[0]} {hop.epoch[1]} {hop.step} ".encode()
+    return hmac.new(key, head + token_digest, hashlib.sha256).hexdigest()

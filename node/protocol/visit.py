@@ -1,0 +1,233 @@
+"""One visit: from a received token to the bytes that will leave, with noise drawn once.
+
+A visit's parts (what came, the contribution, the pre-drawn noise) stay in memory as a ``Draft`` until the hand-over, so
+the next user may still change. The outgoing bytes are journaled before they leave and are never recomputed after that.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+
+from network_dp import view
+from node.protocol import routing
+from node.protocol.effects import Compute, Effect, Log
+from node.protocol.routing import Route
+from node.protocol.state import (
+    FINISH,
+    UNROUTED,
+    Context,
+    Custody,
+    Draft,
+    Durable,
+    Inputs,
+    Mixed,
+    Phase,
+    State,
+)
+from node.protocol.values import Hop, Payload, Token, TokenError, decode_token, digest, hop_tag
+
+Step = tuple[State, list[Effect]]
+
+
+def read_token(ctx: Context, data: bytes) -> Token:
+    size = ctx.n if ctx.ledger else 0
+    token = decode_token(data, dtype=ctx.worker.dtype, dimension=ctx.worker.dimension, ledger_size=size)
+    if not ctx.worker.fits(token.payload):
+        raise TokenError("token outside the plan's bounds")
+    return token
+
+
+def values(ctx: Context, **payloads: Payload | None) -> dict[str, Any]:
+    """Payload fields of a log line, when the plan logs values."""
+    if not ctx.log_values:
+        return {}
+    return {name: None if payload is None else payload.tolist() for name, payload in payloads.items()}
+
+
+def open_visit(
+    ctx: Context, state: State, hop: Hop, token: Token, inputs: Inputs, *, cause: str, sender: int | None,
+    tag: str | None, raw: bytes, opening: Payload | None = None,
+) -> Step:  # fmt: skip
+    """Take charge of a token: log the visit, compute (now, or off the loop), and plan the next hop."""
+    durable = state.durable
+    received = token.payload if opening is None else token.payload - opening
+    line = view.encode(
+        "visit",
+        epoch=list(hop.epoch),
+        step=hop.step,
+        visit=durable.visits + 1,
+        cause=cause,
+        **{"from": None if sender is None else ctx.names[sender]},
+        tag=tag,
+        **values(ctx, received=received),
+        time=inputs.wall_time,
+    )
+    supply = inputs.supply()
+    capped = ctx.cap is not None and (durable.contributions >= ctx.cap or durable.rejoined)
+    index = routing.round_of(ctx, hop.step) if ctx.ring else durable.contributions + 1
+    draft = Draft(token, None, supply, durable.contributions, opening)
+    custody = Custody(
+        hop, durable.visits + 1, cause, UNROUTED, hop, raw, b"", False, 0, line, "", False
+    )  # fmt: skip
+    state = state._replace(
+        durable=durable._replace(visits=durable.visits + 1, custody=custody), draft=draft, handed=False, tries=0
+    )
+    effects: list[Effect] = [Log(line)]
+    if capped:
+        state, more = plan_hop(ctx, state, inputs)
+        return state, effects + more
+    if ctx.worker.quick:
+        draft = draft._replace(contribution=ctx.worker.contribute(token.payload, index, supply))
+        state, more = plan_hop(ctx, state._replace(draft=draft), inputs)
+        return state, effects + more
+    state = state._replace(phase=Phase.COMPUTING, retry_at=None)
+    return state, [*effects, Compute(token.payload, index, supply)]
+
+
+def reopen_visit(ctx: Context, state: State, inputs: Inputs) -> Step:
+    """After a restart: the receipt was journaled, the slow task had not finished, nothing has left: start it anew."""
+    custody = state.durable.custody
+    assert custody is not None and custody.next == UNROUTED
+    token = read_token(ctx, custody.out)
+    supply = inputs.supply()
+    index = routing.round_of(ctx, custody.hop.step) if ctx.ring else state.durable.contributions + 1
+    draft = Draft(token, None, supply, state.durable.contributions, None)
+    return state._replace(phase=Phase.COMPUTING, draft=draft), [Compute(token.payload, index, supply)]
+
+
+def plan_hop(ctx: Context, state: State, inputs: Inputs) -> Step:
+    """Choose the next user and make the outgoing bytes; this transition journals them before anything leaves."""
+    custody = state.durable.custody
+    assert custody is not None
+    barred = frozenset[int]()
+    if state.draft is None and ctx.edge_cap is not None and custody.real:
+        barred = frozenset(user for user in ctx.others if state.durable.edges.get(user, 0) >= ctx.edge_cap)
+    route = routing.choose(ctx, state, custody.hop.step, inputs, barred=barred)
+    if route is None:
+        return state._replace(phase=Phase.STALLED), []
+    if state.draft is None:
+        return _top_up(ctx, state, route, inputs), []
+    return _compose(ctx, state, state.draft, route, inputs), []
+
+
+def _compose(ctx: Context, state: State, draft: Draft, route: Route, inputs: Inputs) -> State:
+    """Outgoing token from the draft: the same noise whatever the next user; how much of it follows the rules."""
+    durable, custody = state.durable, state.durable.custody
+    assert custody is not None
+    capped = draft.contribution is None
+    edge_full = (
+        ctx.edge_cap is not None and route.next not in (ctx.me, FINISH)
+        and durable.edges.get(route.next, 0) - _counted(custody, route.next) >= ctx.edge_cap
+    )  # fmt: skip
+    real = not capped and not edge_full
+    forward = capped and ctx.forward_past_cap
+    if forward:
+        units = 0
+    elif ctx.ledger:
+        units = routing.units_for(ctx, draft.received, route.next)
+    else:
+        units = 1
+    closing = route.next == FINISH and ctx.release_all
+    contribution = draft.contribution if real else None
+    payload, step = draft.received.payload, max(custody.hop.step, 1)
+    mixed = Mixed(payload, None, None, 0)
+    if not forward:
+        mixed = ctx.worker.mix(payload, contribution, draft.supply, units, step, closing)
+    if draft.opening is not None:
+        dummies = draft.opening if mixed.dummies is None else draft.opening + mixed.dummies
+        mixed = mixed._replace(dummies=dummies)
+    token = extend(ctx, draft.received, mixed, units, real)
+    state = state._replace(
+        durable=_count(durable, custody, draft.contributions_before + int(real), route.next, real)
+    )
+    return route_to(ctx, state, route, token, inputs, real=real, units=units, contribution=contribution, mixed=mixed)
+
+
+def _counted(custody: Custody, receiver: int) -> int:
+    """Is the contribution already counted on this edge (the plan being changed before anything left)?"""
+    return int(custody.real and custody.next == receiver)
+
+
+def _count(durable: Durable, custody: Custody, contributions: int, receiver: int, real: bool) -> Durable:
+    """Move the count of this visit's contribution to its new edge."""
+    edges = dict(durable.edges)
+    if custody.real and custody.next >= 0:
+        edges[custody.next] = edges.get(custody.next, 0) - 1
+    if real and receiver >= 0:
+        edges[receiver] = edges.get(receiver, 0) + 1
+    return durable._replace(contributions=contributions, edges=edges if edges != durable.edges else durable.edges)
+
+
+def extend(ctx: Context, base: Token, mixed: Mixed, units: int, real: bool) -> Token:
+    """The public counts of the outgoing token; W_me is W just after this hop."""
+    total = base.noise_units + units
+    ledger = base.ledger
+    if ctx.ledger:
+        ledger = (*ledger[: ctx.me], total, *ledger[ctx.me + 1 :])
+    return Token(mixed.payload, base.contributions + int(real), base.dummies + mixed.n_dummies, total, ledger)
+
+
+def _top_up(ctx: Context, state: State, route: Route, inputs: Inputs) -> State:
+    """Re-route journaled bytes after a restart. What was drawn stays; the new receiver may need more noise."""
+    durable, custody = state.durable, state.durable.custody
+    assert custody is not None
+    token = read_token(ctx, custody.out)
+    line = json.loads(custody.sent_line)
+    units = 0
+    if ctx.ledger:
+        units = max(0, routing.units_for(ctx, token, route.next) - ctx.share)
+    closing = route.next == FINISH and ctx.release_all
+    mixed = Mixed(token.payload, None, None, 0)
+    if units or closing:
+        mixed = ctx.worker.mix(token.payload, None, inputs.supply(), units, max(custody.hop.step, 1), closing)
+        token = extend(ctx, token, mixed, units, False)
+    state = state._replace(durable=_count(durable, custody, durable.contributions, route.next, custody.real))
+    merged = {name: _sum(line.get(name), part, token) for name, part in _parts(mixed)}
+    contribution = None if line.get("contribution") is None else np.array(line["contribution"], token.payload.dtype)
+    return route_to(
+        ctx, state, route, token, inputs, real=custody.real, units=custody.units + units,
+        contribution=contribution, mixed=Mixed(token.payload, merged["noise"], merged["dummies"], 0),
+    )  # fmt: skip
+
+
+def _parts(mixed: Mixed) -> tuple[tuple[str, Payload | None], ...]:
+    return (("noise", mixed.noise), ("dummies", mixed.dummies))
+
+
+def _sum(logged: list[int] | list[float] | None, extra: Payload | None, token: Token) -> Payload | None:
+    if logged is None:
+        return extra
+    base = np.array(logged, token.payload.dtype)
+    return base if extra is None else base + extra
+
+
+def route_to(
+    ctx: Context, state: State, route: Route, token: Token, inputs: Inputs, *, real: bool, units: int,
+    contribution: Payload | None, mixed: Mixed,
+) -> State:  # fmt: skip
+    """Fix next user and bytes in the custody record (durable with this transition)."""
+    durable, custody = state.durable, state.durable.custody
+    assert custody is not None
+    hop = Hop(custody.hop.epoch, route.step)
+    key = inputs.dice.secret(32)
+    data = token.encode()
+    fields: dict[str, Any] = {
+        "epoch": list(hop.epoch),
+        "visit": custody.visit,
+        "real": real,
+        "units": units,
+        **values(ctx, dummies=mixed.dummies, contribution=contribution, noise=mixed.noise, sent=token.payload),
+        "time": inputs.wall_time,
+    }
+    if route.next == FINISH:
+        line = view.encode("finish", step=custody.hop.step, **fields)
+    else:
+        tag = hop_tag(key, ctx.run_id, hop, digest(data))
+        line = view.encode("sent", step=hop.step, to=ctx.names[route.next], tag=tag, **fields)
+    custody = custody._replace(
+        next=route.next, out_hop=hop, out=data, key=key, real=real, units=units, sent_line=line, acked=False
+    )
+    return state._replace(durable=durable._replace(custody=custody), phase=Phase.ROUTING, handed=False)

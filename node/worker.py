@@ -1,0 +1,84 @@
+"""A task bound to one user's data: what the protocol core calls ``Worker``.
+
+All randomness of a visit is in its ``Supply``, drawn before the token arrives (theory.md 8.3). The supply also carries
+the source, for the few draws that belong to no visit (the starter's and the finisher's random elements).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from node.noise import Source
+from node.protocol.state import Mixed
+from node.protocol.values import Payload
+from node.tasks.base import LocalData, Noise, PayloadError, Task
+
+
+@dataclass(frozen=True, slots=True)
+class Supply:
+    """The pre-drawn noise of one visit, and where later draws come from."""
+
+    noise: Noise
+    source: Source
+
+
+class BoundTask:
+    """``Worker`` of the protocol core."""
+
+    def __init__(self, task: Task, data: LocalData, full_units: int, refresh_dummies: int) -> None:
+        self.dtype: str = task.dtype
+        self.dimension = task.dimension
+        self.quick = task.quick
+        self._task = task
+        self._data = data
+        self._full_units = full_units
+        self._refresh_dummies = refresh_dummies
+
+    def supply(self, source: Source) -> Supply:
+        """Draw ahead everything random of one visit."""
+        return Supply(self._task.draw(source), source)
+
+    def fits(self, payload: Payload) -> bool:
+        try:
+            self._task.validate(payload)
+        except PayloadError:
+            return False
+        return True
+
+    def begin(self, supply: Supply) -> Mixed:
+        """The public initial payload, with the starter's random elements where the task has them."""
+        payload = self._task.initial(supply.source)
+        dummies = payload if self._task.opening_dummies else None
+        return Mixed(payload, None, dummies, self._task.opening_dummies)
+
+    def contribute(self, payload: Payload, index: int, supply: Supply) -> Payload:
+        return self._task.contribution(payload, self._data, index)
+
+    def mix(
+        self, payload: Payload, contribution: Payload | None, supply: Supply, units: int, step: int, closing: bool
+    ) -> Mixed:
+        """payload + contribution + the first ``units`` components (+ closing elements on a release)."""
+        task = self._task
+        added = task.noise_sum(supply.noise, units, contribution)
+        sent = task.apply(payload, contribution, added, step)
+        noise: Payload | None = added
+        dummies: Payload | None = None
+        n_dummies = 0
+        if contribution is None and task.noise_only_is_dummy and units:
+            noise, dummies, n_dummies = None, added, 1
+        last = task.closing(supply.source) if closing else None
+        if last is not None:
+            sent = task.apply(sent, None, last, step)
+            dummies = last if dummies is None else dummies + last
+            n_dummies += task.closing_dummies
+        return Mixed(sent, noise, dummies, n_dummies)
+
+    def refresh(self, payload: Payload, supply: Supply, step: int) -> Mixed:
+        """One full fresh noise for a token that is taken up again (theory.md 8.2)."""
+        task = self._task
+        if not task.noise_only_is_dummy:
+            return self.mix(payload, None, supply, self._full_units, step, False)
+        # Randomised response: as many uniformly random elements as cover a short window (theory.md 5).
+        draws = [task.noise_sum(task.draw(supply.source), 1, None) for _ in range(self._refresh_dummies)]
+        dummies = sum(draws[1:], start=draws[0])
+        return Mixed(task.apply(payload, None, dummies, step), None, dummies, self._refresh_dummies)
