@@ -10,7 +10,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.stats import chisquare
@@ -59,6 +59,7 @@ def test_words_of_the_incomplete_stretch_are_drawn_again() -> None:
 
 
 @given(st.integers(1, 2**63), st.integers(0, 2**64 - 1))
+@settings(deadline=None)
 def test_uniform_below_is_the_residue_of_a_fair_word(bound: int, word: int) -> None:
     if word < 2**64 - 2**64 % bound:
         assert int(uniform_below(bound, 1, Script([word]))[0]) == word % bound

@@ -192,6 +192,7 @@ def test_an_enormous_exponent_still_gets_an_enclosure() -> None:
 
 
 @given(st.fractions(Fraction(1, 2**20), 2**50), st.integers(0, 200))
+@settings(deadline=None)
 def test_the_acceptance_probability_never_exceeds_one(scale: Fraction, doublings: int) -> None:
     for density in (_Gaussian(scale), _Laplace(scale)):
         ln2_above = Fraction(693147180559945310, 10**18)
@@ -199,6 +200,7 @@ def test_the_acceptance_probability_never_exceeds_one(scale: Fraction, doublings
 
 
 @given(st.fractions(Fraction(1, 2**20), 2**50), st.integers(0, 2**62))
+@settings(deadline=None)
 def test_float_exponents_are_as_precise_as_the_enclosure_assumes(scale: Fraction, magnitude: int) -> None:
     for density in (_Gaussian(scale), _Laplace(scale)):
         exact = density.phi_exact(magnitude)

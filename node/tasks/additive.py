@@ -1,0 +1,97 @@
+"""Tasks whose token is a sum of integers on the public grid, with discrete noise (theory 3, 4, 8.4)."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from network_dp.plan import Plan
+from node.noise import Source, discrete_gaussian, discrete_laplace
+from node.tasks.base import LocalData, Noise, Payload, PayloadError, Tally, TaskError
+from node.tasks.data import Table
+from node.tasks.fixed_point import PAYLOAD_LIMIT, check_grid, coordinate_bound, grid_of, to_grid, unit_scale
+
+QUICK_DIMENSION_MAX = 1 << 16
+
+
+class AdditiveTask(ABC):
+    """payload <- payload + contribution + noise, in exact integers.
+
+    A subclass says how data becomes rows (`prepare`) and what the final sum means (`finish`). The payload
+    has `dimension` coordinates, each contribution keeps every coordinate within `coordinate_bound(plan)`, and two
+    contributions of a user never differ by more than the plan's sensitivity: that is the subclass's promise.
+    """
+
+    dtype: Literal["int64", "float64"] = "int64"
+    noise_every_visit = False
+    noise_only_is_dummy = False
+    opening_dummies = 0
+    closing_dummies = 0
+
+    def __init__(self, plan: Plan, dimension: int) -> None:
+        check_grid(plan)
+        self.plan = plan
+        self.dimension = dimension
+        self.quick = dimension <= QUICK_DIMENSION_MAX
+        self.grid = grid_of(plan)
+        self.unit_scale = unit_scale(plan)
+
+    @abstractmethod
+    def prepare(self, table: Table) -> LocalData: ...
+
+    @abstractmethod
+    def finish(self, payload: Payload, tally: Tally) -> Mapping[str, Any]: ...
+
+    def grid_rows(self, values: NDArray[np.float64], clipped: int = 0) -> LocalData:
+        """Checked rows (rows, dimension) in data units, as the grid integers that will be contributed."""
+        if values.ndim != 2 or values.shape[1] != self.dimension:
+            raise TaskError(f"rows must have {self.dimension} columns")
+        if not (np.abs(values) <= coordinate_bound(self.plan)).all():
+            raise TaskError("a row exceeds the bound of its coordinates: the task must clip it")
+        return LocalData(to_grid(values, self.grid), None, clipped)
+
+    def initial(self, source: Source) -> Payload:
+        return np.zeros(self.dimension, dtype=np.int64)
+
+    def draw(self, source: Source) -> Noise:
+        sampler = discrete_laplace if self.plan.noise.mechanism == "laplace" else discrete_gaussian
+        return Noise(sampler(self.unit_scale, (self.plan.unit_count, self.dimension), source))
+
+    def validate(self, payload: Payload) -> None:
+        if payload.dtype != np.int64 or payload.shape != (self.dimension,):
+            raise PayloadError(f"the payload must be {self.dimension} integers")
+        # Not abs(): it has no answer for the smallest int64.
+        if ((payload > PAYLOAD_LIMIT) | (payload < -PAYLOAD_LIMIT)).any():
+            raise PayloadError("the payload is larger than this plan can make it")
+
+    def contribution(self, received: Payload, data: LocalData, index: int) -> Payload:
+        return data.row(index)
+
+    def noise_sum(self, noise: Noise, units: int, contribution: Payload | None) -> Payload:
+        if not 0 <= units <= len(noise.units):
+            raise TaskError(f"{units} noise components asked for, {len(noise.units)} are drawn")
+        total: Payload = noise.units[:units].sum(axis=0)
+        return total
+
+    def apply(self, received: Payload, contribution: Payload | None, noise: Payload | None, step: int) -> Payload:
+        return add(received, contribution, noise)
+
+    def closing(self, source: Source) -> Payload | None:
+        return None
+
+    def values_of(self, payload: Payload) -> NDArray[np.float64]:
+        """The payload in data units."""
+        return payload.astype(np.float64) * self.grid
+
+
+def add(start: Payload, *parts: Payload | None) -> Payload:
+    """A new array: `start` plus the parts that are there."""
+    total = start.copy()
+    for part in parts:
+        if part is not None:
+            total += part
+    return total

@@ -1,0 +1,118 @@
+"""What a task is: the part of a run that knows what the token means.
+
+A task is pure: no clock, no socket, no file, no state. Randomness comes in as a `Source`, so a seed replays it. One
+visit of the token, in order:
+
+1. `draw`, before the token arrives: everything random of this visit, independent of data and token (theory 8.3).
+2. `validate` what was received.
+3. `contribution`: what the user's data says.
+4. `noise_sum`: what the noise adds. How many components it takes may depend on who comes next (the ring's noise
+   rule); the components are never drawn again.
+5. `apply`: the payload to send.
+
+To add a task, write one file with a subclass of `AdditiveTask` (or a class with these members) and name it in the plan:
+`[task] kind = "custom"`, `factory = "module:callable"`, where the callable makes the task from the plan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from node.noise import Source
+from node.tasks.data import Table
+
+Payload = NDArray[np.int64] | NDArray[np.float64]
+
+
+class TaskError(ValueError):
+    """A task cannot work with what it was given. The text never holds a value of data, token or noise (theory 8.5)."""
+
+
+class PayloadError(TaskError):
+    """A received payload that no user following the plan could have sent: refuse the token."""
+
+
+@dataclass(frozen=True)
+class Noise:
+    """All randomness of one visit, drawn once (theory 8.1).
+
+    `units` has one row per noise component; a visit that needs j components uses the first j rows, so a change of
+    mind about j adds or drops components but redraws none.
+    """
+
+    units: Payload
+
+
+@dataclass(frozen=True)
+class LocalData:
+    """One user's checked data, in the form its task works on; `clipped` values lay outside the public bounds."""
+
+    rows: Payload
+    labels: NDArray[np.float64] | None
+    clipped: int
+
+    def row(self, index: int) -> Payload:
+        """x^index (1-based): a user with one row repeats it, a sequence starts again after its last element."""
+        row: Payload = self.rows[(index - 1) % len(self.rows)]
+        return row
+
+
+@dataclass(frozen=True)
+class Tally:
+    """What the token's header counts: real contributions, and uniformly random elements in their place."""
+
+    contributions: int
+    dummies: int
+
+
+class Task(Protocol):
+    """The public interface between a task and whatever moves the token."""
+
+    dtype: Literal["int64", "float64"]  # of the payload
+    dimension: int  # of the payload
+    quick: bool  # cheap enough to compute before the receipt is acknowledged; must not depend on the data
+    noise_every_visit: bool  # True: each visit needs its own noise on every topology, False: the ring's rule may decide
+    noise_only_is_dummy: bool  # True: a visit past the cap adds one uniformly random element, counted as a dummy
+    opening_dummies: int  # random elements in `initial`
+    closing_dummies: int  # random elements in `closing`
+
+    def prepare(self, table: Table) -> LocalData:
+        """Check and clip the user's data, before the run (theory 8.6); DataError names file, row and column."""
+        ...
+
+    def initial(self, source: Source) -> Payload:
+        """The payload the walk starts from: zeros, plus `opening_dummies` random elements."""
+        ...
+
+    def draw(self, source: Source) -> Noise:
+        """Everything random of one visit."""
+        ...
+
+    def validate(self, payload: Payload) -> None:
+        """Raise PayloadError unless an honest user could have sent it. Depends on the payload only."""
+        ...
+
+    def contribution(self, received: Payload, data: LocalData, index: int) -> Payload:
+        """What the data says in this user's index-th contribution (1-based), without noise."""
+        ...
+
+    def noise_sum(self, noise: Noise, units: int, contribution: Payload | None) -> Payload:
+        """What the first `units` components add to the contribution, or on their own when it is None."""
+        ...
+
+    def apply(self, received: Payload, contribution: Payload | None, noise: Payload | None, step: int) -> Payload:
+        """The next payload, a new array, at the token's 1-based `step`. Both None: forwarded unchanged."""
+        ...
+
+    def closing(self, source: Source) -> Payload | None:
+        """Random elements the last user adds before a release (theory 5), or None when the task has none."""
+        ...
+
+    def finish(self, payload: Payload, tally: Tally) -> Mapping[str, Any]:
+        """The estimate, ready for JSON; the main answer is under "value"."""
+        ...
