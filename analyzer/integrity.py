@@ -1,0 +1,442 @@
+"""Did the run keep the rules? Each function asks the logs one question and answers with one ``Check``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from analyzer.ledger import Ledger
+from analyzer.lineage import LOST, Ints, Lineage, is_reissue
+from analyzer.tables import NOBODY, REISSUE, START, Findings, Logs
+from analyzer.values import StepRule
+from analyzer.verdict import Check, Status, from_findings
+from network_dp.plan import Plan, SgdTask
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One run, read and put together; what every check looks at."""
+
+    logs: Logs
+    lineage: Lineage
+    ledger: Ledger
+
+    @property
+    def plan(self) -> Plan:
+        return self.logs.plan
+
+    @property
+    def whole(self) -> bool:
+        """Every user's log is here and the accepted branch has no gap."""
+        return not self.logs.absent and self.lineage.complete
+
+    def line(self, findings: Findings, row: int, text: str) -> None:
+        """Evidence at a sent row."""
+        sents = self.lineage.sents
+        findings.add(self.logs.finding(int(sents["user"][row]), int(sents["line"][row]), text))
+
+
+def uses_ledger(plan: Plan) -> bool:
+    """Ring sums add noise by the ledger rule; everything else adds one full noise per visit."""
+    return plan.walk.topology == "ring" and plan.noise.mechanism != "rr" and not isinstance(plan.task, SgdTask)
+
+
+def logs_present(run: Run) -> Check:
+    logs, n = run.logs, run.plan.n
+    blind = [user for user in logs.files if user not in logs.with_values]
+    absent = logs.absent
+    who = ", ".join(logs.name(user) for user in absent[:5]) + (" ..." if len(absent) > 5 else "")
+    text = f"{n - len(absent)} of {n} logs"
+    text += f" (missing: {who})" if absent else ""
+    text += f", {len(blind)} without values" if blind else ""
+    return Check(
+        id="logs",
+        title="Every user's log is here",
+        status=Status.PASS if not absent and not blind else Status.UNKNOWN,
+        observed=text,
+        bound=f"{n} logs with values",
+        rule="A missing log, or one without values, proves nothing either way.",
+        theory="design.md, Views",
+        number=float(n - len(absent)),
+        limit=float(n),
+    )
+
+
+def links(run: Run) -> Check:
+    lineage = run.lineage
+    return from_findings(
+        "links",
+        "What was received is what was sent",
+        lineage.links,
+        f"{lineage.links.count} of {lineage.checked_links} hand-overs differ",
+        "0",
+        "Both ends of a hand-over log the same tag and, if logged, the same bytes.",
+        "design.md, Custody",
+        enough=not run.logs.absent and lineage.checked_links > 0,
+    )
+
+
+def every_step_once(run: Run) -> Check:
+    """The accepted branch: start, then every step once (ring: dead users' positions may be jumped over)."""
+    logs, lineage, findings = run.logs, run.lineage, Findings()
+    chain = lineage.accepted
+    rows = lineage.received[chain]
+    known = rows >= 0
+    steps = np.where(known, logs.visits["step"][np.maximum(rows, 0)], lineage.sents["step"][chain] - 1)
+    taken_up = is_reissue(logs, lineage)[chain]
+    ring = run.plan.walk.topology == "ring"
+    last = 0
+    for row, step, again in zip(chain.tolist(), steps.tolist(), taken_up.tolist(), strict=True):
+        if again:
+            continue
+        if step != last + 1 and not (ring and last < step) and not (step == 0 == last):
+            run.line(findings, row, f"step {last + 1} is missing: the branch goes from step {last} to {step}")
+        last = step
+    total = run.plan.total_steps
+    if lineage.complete and last < total and not ring:
+        run.line(findings, int(chain[-1]), f"the walk ended at step {last} of {total}")
+    _doubled(run, findings)
+    observed = f"{len(chain)} hops from start to finish" if lineage.complete else "no unbroken branch to a result"
+    return from_findings(
+        "steps",
+        "Every step exactly once",
+        findings,
+        observed + (f", {findings.count} faults" if findings.count else ""),
+        f"{total} steps" if not ring else f"{total} positions, dead users skipped",
+        "The branch that led to the result has every step once, and no hop has two holders.",
+        "design.md, Custody; theory.md 8.2",
+        enough=lineage.complete and lineage.n_ghosts == 0,
+    )
+
+
+def _doubled(run: Run, findings: Findings) -> None:
+    """Two visits to one hop, a visit without a cause, or a token sent from a visit that is not in the log."""
+    logs = run.logs
+    visits = logs.visits
+    normal = np.flatnonzero(visits["cause"] != REISSUE)
+    key = np.stack([visits["epoch"][normal].astype(np.int64), visits["step"][normal]], axis=1)
+    order = np.lexsort((key[:, 1], key[:, 0]))
+    repeated = np.flatnonzero(np.all(key[order][1:] == key[order][:-1], axis=1)) if len(order) else order
+    for place in repeated:
+        first, second = sorted((normal[order[place]], normal[order[place + 1]]))
+        other = logs.name(int(visits["user"][first]))
+        text = f"step {visits['step'][second]} has a second holder or is logged twice (also {other})"
+        findings.add(logs.finding(int(visits["user"][second]), visits["line"][second], text))
+    for row in np.flatnonzero(logs.sents["row"] == NOBODY):
+        run.line(findings, int(row), f"sent step {logs.sents['step'][row]} without a visit that led to it")
+    silent = ~np.isin(np.arange(len(visits)), logs.sents["row"])
+    if logs.results:
+        for row in np.flatnonzero(silent & (np.array(logs.epochs)[visits["epoch"], 0] == _last_counter(logs))):
+            text = f"visited at step {visits['step'][row]} but never sent the token on"
+            findings.add(logs.finding(int(visits["user"][row]), visits["line"][row], text))
+
+
+def _last_counter(logs: Logs) -> int:
+    return max(logs.epochs[row.epoch][0] for row in logs.results)
+
+
+def ring_order(run: Run) -> Check | None:
+    """Ring: the token is at position P with the user whose position that is."""
+    plan, findings = run.plan, Findings()
+    if plan.walk.topology != "ring":
+        return None
+    sents = run.lineage.sents
+    start = plan.index(plan.walk.starter)
+    sent = sents["to"] >= 0
+    wrong = sent & ((start + sents["step"] - 1) % plan.n != sents["to"])
+    for row in np.flatnonzero(wrong):
+        expected = run.logs.name(int((start + sents["step"][row] - 1) % plan.n))
+        run.line(findings, int(row), f"sent position {sents['step'][row]} to the wrong user (it is {expected}'s)")
+    return from_findings(
+        "order",
+        "The token follows the ring",
+        findings,
+        f"{findings.count} of {int(sent.sum())} hops off the ring",
+        "0",
+        "Positions count 1, 2, 3, ... over all users, dead ones included.",
+        "theory.md 3",
+        enough=not run.logs.absent,
+    )
+
+
+def conservation(run: Run) -> Check:
+    logs, report = run.logs, run.logs.values
+    exact = StepRule(run.plan).exact
+    _start_from_zero(run)
+    checked = report.checked_steps
+    observed = f"{checked} steps recomputed, {report.conservation.count} differ"
+    if report.inexact_steps:
+        observed += f", {report.inexact_steps} equal only to 1e-12"
+    rule = (
+        "sent = received + contribution (if real) + noise + dummies, in integers, at every step; with equal links the "
+        "final token is the sum of everything logged, to the last bit."
+        if exact
+        else "sent = projection(received - eta (gradient + noise)), recomputed in float64."
+    )
+    everybody = logs.with_values == frozenset(range(run.plan.n))
+    return from_findings(
+        "conservation",
+        "Nothing but logged contributions and noise is in the token",
+        report.conservation,
+        observed,
+        "0 differ",
+        rule,
+        "theory.md 8.4" if exact else "theory.md 7",
+        enough=everybody and report.unchecked_steps == 0 and checked > 0,
+    )
+
+
+def _start_from_zero(run: Run) -> None:
+    """The initial token is public: zero."""
+    from analyzer.values import digest, dimension
+
+    size = dimension(run.plan)
+    zero = {digest([0] * size), digest([0.0] * size), 0}
+    visits = run.logs.visits
+    for row in np.flatnonzero(visits["cause"] == START):
+        if int(visits["received"][row]) not in zero:
+            finding = run.logs.finding(int(visits["user"][row]), visits["line"][row], "the initial token is not zero")
+            run.logs.values.conservation.add(finding)
+
+
+def bounds_kept(run: Run) -> Check:
+    report = run.logs.values
+    return from_findings(
+        "bounds",
+        "Contributions keep the public bounds",
+        report.bounds,
+        f"{report.bounds.count} outside",
+        f"sensitivity {run.plan.sensitivity:.4g}" if run.plan.noise.mechanism != "rr" else "one bucket each",
+        "The sensitivity of the plan holds only for contributions inside its bounds.",
+        "theory.md 2, 7",
+        enough=run.logs.with_values == frozenset(range(run.plan.n)),
+    )
+
+
+def noise_not_redrawn(run: Run) -> Check:
+    """One visit, one noise: whatever left twice left with the same noise (more units may be added, never others)."""
+    sents, findings = run.logs.sents, Findings()
+    order = np.lexsort((sents["units"], sents["visit"], sents["user"]))
+    ordered = sents[order]
+    same_visit = (ordered["user"][1:] == ordered["user"][:-1]) & (ordered["visit"][1:] == ordered["visit"][:-1])
+    same_units = same_visit & (ordered["units"][1:] == ordered["units"][:-1])
+    both = (ordered["noise"][1:] != 0) & (ordered["noise"][:-1] != 0)
+    redrawn = same_units & both & (ordered["noise"][1:] != ordered["noise"][:-1])
+    given = (ordered["contribution"][1:] != 0) & (ordered["contribution"][:-1] != 0)
+    changed = same_visit & given & (ordered["contribution"][1:] != ordered["contribution"][:-1])
+    same_hop = same_visit & (ordered["to"][1:] == ordered["to"][:-1]) & (ordered["step"][1:] == ordered["step"][:-1])
+    same_hop &= ordered["epoch"][1:] == ordered["epoch"][:-1]
+    other_bytes = same_hop & (ordered["tag"][1:] != ordered["tag"][:-1]) & ~_same_bytes(ordered)
+    for mask, text in (
+        (redrawn, "sent visit {visit} again with other noise"),
+        (changed & ~redrawn, "sent visit {visit} again with another contribution"),
+        (other_bytes & ~redrawn & ~changed, "sent the same hop (step {step}) twice with different bytes"),
+    ):
+        for place in np.flatnonzero(mask):
+            row = int(max(order[place], order[place + 1]))
+            run.line(findings, row, text.format(visit=sents["visit"][row], step=sents["step"][row]))
+    again = int(np.count_nonzero(same_visit))
+    return from_findings(
+        "redraw",
+        "No noise was redrawn",
+        findings,
+        f"{findings.count} of {again} repeated sends differ",
+        "0",
+        "A resend is byte-identical; a new receiver gets the same noise: redrawing lets noise be averaged away.",
+        "theory.md 8.1",
+        enough=not run.logs.absent,
+    )
+
+
+def _same_bytes(ordered: np.ndarray) -> np.ndarray:
+    """Neighbouring rows with the same logged payload (a re-route after a restart has a new tag for equal bytes)."""
+    known = (ordered["sent"][1:] != 0) & (ordered["sent"][:-1] != 0)
+    return np.asarray(known & (ordered["sent"][1:] == ordered["sent"][:-1]))
+
+
+def noise_added(run: Run) -> Check | None:
+    """Every visit and every re-issue added the noise its rule asks for."""
+    plan, logs, lineage, findings = run.plan, run.logs, run.lineage, Findings()
+    if plan.noise.mechanism == "rr":
+        return None
+    sents = logs.sents
+    again = is_reissue(logs, lineage)[: len(sents)]
+    for row in np.flatnonzero(again & (sents["units"] < plan.unit_count)):
+        text = f"re-issued the token with {sents['units'][row]} of {plan.unit_count} fresh noise units"
+        run.line(findings, int(row), text)
+    from_start = _starts_at_zero(run)[: len(sents)]
+    share = int(plan.noise.spread) if uses_ledger(plan) else 1
+    capped = ~sents["real"] & (plan.caps.past == "forward")
+    short = ~again & ~from_start & ~capped & (sents["units"] < share)
+    for row in np.flatnonzero(short):
+        run.line(
+            findings, int(row), f"added {sents['units'][row]} noise units at step {sents['step'][row]}, not {share}"
+        )
+    rule = (
+        "Each ring hop adds its share, and a sender tops up to one full noise since the receiver's last hop."
+        if uses_ledger(plan)
+        else "Every visit adds one full noise, past a cap too."
+    )
+    return from_findings(
+        "duty",
+        "Everybody added the noise the plan asks for",
+        findings,
+        f"{findings.count} of {len(sents)} sends short of noise",
+        "0",
+        rule,
+        "theory.md 3, 8.7",
+        enough=not logs.absent,
+    )
+
+
+def _starts_at_zero(run: Run) -> np.ndarray:
+    """Rows sent by a user that only drew the first holder (step 0): nothing of its own is in them."""
+    rows, visits = run.lineage.received, run.logs.visits
+    mask = np.zeros(len(rows), dtype=np.bool_)
+    known = rows >= 0
+    mask[known] = (visits["cause"][rows[known]] == START) & (visits["step"][rows[known]] == 0)
+    return mask
+
+
+def foreign_noise(run: Run) -> Check | None:
+    """Every increment anybody saw holds at least one full noise of others."""
+    plan, lineage, ledger, findings = run.plan, run.lineage, run.ledger, Findings()
+    if plan.noise.mechanism == "rr":
+        return None
+    full = plan.unit_count
+    sents = lineage.sents
+    seen: Ints = np.flatnonzero((sents["to"] >= 0) & (ledger.anchor != LOST))
+    noise = ledger.increment(seen, ledger.units_after)
+    content = ledger.increment(seen, ledger.contributions_after)
+    for place in np.flatnonzero((content > 0) & (noise < full)):
+        row = int(seen[place])
+        to = run.logs.name(int(sents["to"][row]))
+        text = f"showed {to} {content[place]} contributions under {noise[place]} of {full} noise units"
+        run.line(findings, row, f"{text} (step {sents['step'][row]})")
+    if plan.walk.release == "all" and lineage.complete:
+        _released(run, full, findings)
+    smallest = int(noise[content > 0].min()) if np.any(content > 0) else 0
+    return from_findings(
+        "foreign",
+        "Everything anybody saw held a full foreign noise",
+        findings,
+        f"smallest {smallest / full:.3g} full noises in {len(seen)} sights",
+        "1 full noise",
+        "Between two sights of the same user, others added at least one full noise if they added any data.",
+        "theory.md 3, 6",
+        enough=run.whole,
+    )
+
+
+def _released(run: Run, full: int, findings: Findings) -> None:
+    """The published token is one more sight for everybody but the finisher."""
+    lineage, ledger = run.lineage, run.ledger
+    chain = lineage.accepted
+    finish = int(chain[-1])
+    for user, place in enumerate(ledger.last_position.tolist()):
+        if user == int(lineage.sents["user"][finish]):
+            continue
+        before = int(chain[place]) if place >= 0 else None
+        noise = int(ledger.units_after[finish]) - (0 if before is None else int(ledger.units_after[before]))
+        data = int(ledger.contributions_after[finish])
+        data -= 0 if before is None else int(ledger.contributions_after[before])
+        if data > 0 and noise < full:
+            text = f"the released result shows {run.logs.name(user)} {data} contributions under {noise} of {full} units"
+            run.line(findings, finish, text)
+
+
+def caps_kept(run: Run) -> Check | None:
+    """Real contributions per user, over all epochs, and per user and receiver."""
+    plan, logs, findings = run.plan, run.logs, Findings()
+    ring_cap = plan.walk.rounds
+    cap = min((c for c in (plan.caps.contributions, ring_cap) if c is not None), default=None)
+    edge = plan.caps.edge
+    if cap is None and edge is None:
+        return None
+    accepted = run.lineage.on_branch[: len(logs.sents)]
+    real = np.flatnonzero(logs.sents["real"] & (accepted if plan.caps.contributions is None else True))
+    counts: dict[int, set[int]] = {}
+    edges: dict[tuple[int, int], set[int]] = {}
+    for row in real.tolist():
+        user, to, visit = (int(logs.sents[name][row]) for name in ("user", "to", "visit"))
+        counts.setdefault(user, set()).add(visit)
+        if cap is not None and len(counts[user]) == cap + 1:
+            run.line(findings, row, f"contributed more than {cap} times")
+        if to >= 0 and to != user and edge is not None:
+            edges.setdefault((user, to), set()).add(visit)
+            if len(edges[user, to]) == edge + 1:
+                run.line(findings, row, f"contributed more than {edge} times towards {logs.name(to)}")
+    most = max((len(visits) for visits in counts.values()), default=0)
+    return from_findings(
+        "caps",
+        "Nobody contributed more often than allowed",
+        findings,
+        f"at most {most} contributions of one user",
+        f"{cap if cap is not None else 'no'} cap per user" + (f", {edge} per edge" if edge is not None else ""),
+        "Real contributions are counted per user over all epochs (ring: one per round).",
+        "theory.md 7; plan caps",
+        enough=not logs.absent,
+    )
+
+
+def result_agrees(run: Run) -> Check:
+    """Everybody was given the same result, and it is the final token."""
+    logs, lineage, findings = run.logs, run.lineage, Findings()
+    values = {row.digest for row in logs.results if row.digest}
+    if len(lineage.accepted):
+        finish = lineage.accepted[-1]
+        if (final := int(lineage.sents["sent"][finish])) and lineage.sents["to"][finish] == NOBODY:
+            values.add(final)
+            counted = int(np.count_nonzero(lineage.sents["real"][lineage.accepted]))
+            for row in logs.results:
+                if row.digest and row.digest != final:
+                    findings.add(logs.finding(row.user, row.line, "its result is not the final token of the walk"))
+                wrong_count = lineage.complete and lineage.n_ghosts == 0 and row.contributions not in (None, counted)
+                if wrong_count:
+                    text = f"its result counts {row.contributions} contributions, the walk has {counted}"
+                    findings.add(logs.finding(row.user, row.line, text))
+    if not findings.count and len(values) > 1:
+        for row in logs.results[1:]:
+            if row.digest != logs.results[0].digest:
+                findings.add(logs.finding(row.user, row.line, "was given another result"))
+    return from_findings(
+        "result",
+        "One result, the same for everybody",
+        findings,
+        f"{len(logs.results)} copies, {len(values) or 'no'} distinct value{'s' if len(values) != 1 else ''}",
+        "1 value, equal to the final token",
+        "The published value and count are those of the finished walk.",
+        "design.md, Finish",
+        enough=bool(logs.results) and lineage.complete,
+    )
+
+
+def abandoned(run: Run) -> dict[str, int]:
+    """What happened beside the accepted branch: it was seen, so it is counted in the exposure."""
+    lineage = run.lineage
+    beside = ~lineage.on_branch if lineage.complete else np.zeros(len(lineage.sents), dtype=np.bool_)
+    return {
+        "sent": int(np.count_nonzero(beside)),
+        "contributions": int(np.count_nonzero(beside & lineage.sents["real"])),
+        "reissues": int(np.count_nonzero(run.logs.visits["cause"] == REISSUE)),
+        "epochs": len(run.logs.epochs),
+    }
+
+
+def checks(run: Run) -> list[Check]:
+    """All integrity checks that apply to this plan, in reading order."""
+    found = [
+        logs_present(run),
+        links(run),
+        every_step_once(run),
+        ring_order(run),
+        conservation(run),
+        bounds_kept(run),
+        noise_not_redrawn(run),
+        noise_added(run),
+        foreign_noise(run),
+        caps_kept(run),
+        result_agrees(run),
+    ]
+    return [check for check in found if check is not None]

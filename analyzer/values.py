@@ -1,0 +1,212 @@
+"""What the logged values say, line by line: conservation, public bounds, and the noise they contain.
+
+Values are looked at once, while a log streams by, and only sums stay (``ValueReport``, ``NoiseTally``). Together with
+"what was sent is what was received" (lineage), step-by-step conservation gives the whole: the final token is, to the
+last bit, the sum of all contributions, noises and dummies of the accepted branch (theory.md 8.4).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from array import array
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+from scipy.special import ndtr
+
+from analyzer.tables import Floats, NoiseTally
+from network_dp.plan import CustomTask, HistogramTask, Plan, SgdTask, SumTask, grid_bounds
+
+Payload = list[int] | list[float]
+
+CELLS: Final = 64  # equally likely cells of the noise's goodness of fit
+MAX_LIE_CELLS: Final = 4096
+_FLUSH_AT: Final = 1 << 16
+_CLOSE: Final = 1e-12
+
+
+class ValueFormatError(ValueError):
+    """A payload that is not a list of numbers of the plan's length."""
+
+
+def dimension(plan: Plan) -> int:
+    """Length of the token's vector."""
+    return plan.task.buckets if isinstance(plan.task, HistogramTask) else plan.task.dimension
+
+
+def value_unit(plan: Plan) -> float:
+    """Data units per logged integer: the grid for sums, 1 for SGD (float64) and for randomised response (counts)."""
+    if isinstance(plan.task, SgdTask) or plan.noise.mechanism == "rr":
+        return 1.0
+    return plan.noise.grid or 1.0
+
+
+def read_payload(value: Any, plan: Plan, exact: bool) -> Payload | None:
+    """A logged payload as plain numbers: integers when ``exact``, else float64; None when there is none."""
+    if value is None:
+        return None
+    if not isinstance(value, list) or len(value) != dimension(plan):
+        raise ValueFormatError(f"a payload must be a list of {dimension(plan)} numbers")
+    if exact:
+        if not all(type(item) is int for item in value):
+            raise ValueFormatError("a payload of this task must hold whole numbers")
+        return value
+    if not all(type(item) in (int, float) for item in value):
+        raise ValueFormatError("a payload must hold numbers")
+    return [float(item) for item in value]
+
+
+def digest(payload: Payload | None) -> int:
+    """64 bits that are equal exactly when the numbers are, bit for bit; 0 when there is no payload."""
+    if payload is None:
+        return 0
+    return 1 | int.from_bytes(hashlib.blake2b(repr(payload).encode(), digest_size=8).digest(), "little")
+
+
+def text_digest(text: object) -> int:
+    """64 bits of a tag; 0 when there is none."""
+    if text is None:
+        return 0
+    return 1 | int.from_bytes(hashlib.blake2b(str(text).encode(), digest_size=8).digest(), "little")
+
+
+class StepRule:
+    """The public arithmetic of one step of a task: from the token received to the token sent."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self.exact = not isinstance(plan.task, SgdTask)
+
+    def mismatch(self, received: Payload, step: int, fields: Mapping[str, Payload | None], real: bool) -> float:
+        """0 when ``sent`` follows bit for bit; else the largest difference relative to the size of the token."""
+        parts = [fields["noise"], fields["contribution"] if real else None, fields["dummies"]]
+        sent = fields["sent"]
+        assert sent is not None
+        if self.exact:
+            expected = list(received)
+            for part in parts:
+                if part is not None:
+                    expected = [a + b for a, b in zip(expected, part, strict=True)]
+            return float(max(abs(a - b) for a, b in zip(expected, sent, strict=True)))
+        return self._sgd_mismatch(received, step, parts, sent)
+
+    def _sgd_mismatch(self, received: Payload, step: int, parts: Sequence[Payload | None], sent: Payload) -> float:
+        """tau <- Pi(tau - eta (gradient + noise)) in float64, in the node's order of operations (theory.md 7)."""
+        task = self._plan.task
+        assert isinstance(task, SgdTask)
+        noise, gradient = parts[0], parts[1]
+        token = np.array(received, dtype=np.float64)
+        if noise is None and gradient is None:
+            expected = token  # forwarded unchanged
+        else:
+            move = np.zeros(len(token)) if gradient is None else np.array(gradient, dtype=np.float64)
+            if noise is not None:
+                move = move + np.array(noise, dtype=np.float64)
+            expected = token - task.eta(step) * move
+            norm = float(np.linalg.norm(expected))
+            if task.radius is not None and norm > task.radius:
+                expected = expected * (task.radius / norm)
+        difference = float(np.max(np.abs(expected - np.array(sent, dtype=np.float64))))
+        return difference / max(1e-300, float(np.max(np.abs(expected))), float(np.max(np.abs(token))))
+
+    def is_close(self, mismatch: float) -> bool:
+        """SGD only: equal up to the rounding of a differently compiled norm."""
+        return not self.exact and mismatch <= _CLOSE
+
+
+def out_of_bounds(plan: Plan, contribution: Payload) -> str | None:
+    """Why a contribution breaks the public bounds its sensitivity relies on; None when it keeps them."""
+    task, unit = plan.task, value_unit(plan)
+    match task:
+        case HistogramTask():
+            one = round(1.0 / unit)
+            good = sorted(contribution)[-1] == one and sum(map(abs, contribution)) == one
+            return None if good else "its contribution is not one single bucket"
+        case SumTask() if task.norm is not None:
+            size = math.hypot(*contribution) * unit
+            limit = task.norm + math.sqrt(task.dimension) * unit / 2
+            return None if size <= limit * (1 + 1e-12) else f"its contribution has norm {size:.6g} > {limit:.6g}"
+        case SumTask():
+            low, high = grid_bounds(task.lower, task.upper, unit)
+            good = low / unit <= min(contribution) and max(contribution) <= high / unit
+            return None if good else f"its contribution leaves [{low:g}, {high:g}]"
+        case SgdTask():
+            size = math.hypot(*contribution)
+            good = size <= task.lipschitz * (1 + 1e-9)
+            return None if good else f"its gradient has norm {size:.6g} > L = {task.lipschitz:g}"
+        case CustomTask():
+            return None
+
+
+class NoiseCounter:
+    """Collects the noise of every visit, standardised by its law: once per visit, whatever was sent how often."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._unit = value_unit(plan)
+        self._rr = plan.noise.mechanism == "rr"
+        cells = min(dimension(plan), MAX_LIE_CELLS) if self._rr else CELLS
+        self._count = np.zeros(plan.n, dtype=np.int64)
+        self._total, self._absolute, self._square = (np.zeros(plan.n) for _ in range(3))
+        self._bins = np.zeros(cells, dtype=np.int64)
+        self._largest = 0.0
+        self._users, self._scaled = array("i"), array("d")
+
+    def _std(self, units: int) -> float:
+        noise = self._plan.noise
+        if noise.mechanism == "laplace":
+            assert noise.scale is not None
+            return noise.scale
+        return self._plan.unit_sigma * math.sqrt(units)
+
+    def add(self, user: int, noise: Payload, contribution: Payload | None, units: int, real: bool) -> bool:
+        """Count a visit's noise; False when this line shows none (the visit may show it when sent elsewhere)."""
+        if self._rr:
+            if real and contribution is not None:
+                self._add_response(user, noise, contribution)
+            return real
+        if units < 1 or (self._plan.noise.mechanism == "laplace" and units > 1):
+            return False
+        scale = self._unit / self._std(units)
+        self._users.extend([user] * len(noise))
+        self._scaled.extend([value * scale for value in noise])
+        if len(self._scaled) >= _FLUSH_AT:
+            self._flush()
+        return True
+
+    def _add_response(self, user: int, noise: Payload, contribution: Payload) -> None:
+        self._count[user] += 1
+        lie = any(noise)
+        self._total[user] += lie
+        if lie:
+            distance = (int(np.argmax(noise)) - int(np.argmax(contribution))) % len(noise)
+            self._bins[distance % len(self._bins)] += 1
+
+    def _flush(self) -> None:
+        if not self._scaled:
+            return
+        users = np.frombuffer(self._users, dtype=np.int32)
+        z = np.frombuffer(self._scaled, dtype=np.float64)
+        size = self._plan.n
+        self._count += np.bincount(users, minlength=size)
+        self._total += np.bincount(users, z, minlength=size)
+        self._absolute += np.bincount(users, np.abs(z), minlength=size)
+        self._square += np.bincount(users, z * z, minlength=size)
+        self._largest = max(self._largest, float(np.abs(z).max()))
+        self._bins += np.bincount(np.minimum((self._cdf(z) * CELLS).astype(np.int64), CELLS - 1), minlength=CELLS)
+        del users, z  # they borrow the buffers below
+        self._users, self._scaled = array("i"), array("d")
+
+    def _cdf(self, z: Floats) -> Floats:
+        if self._plan.noise.mechanism == "laplace":
+            tail = 0.5 * np.exp(-np.abs(z))
+            return np.asarray(np.where(z < 0, tail, 1 - tail), dtype=np.float64)
+        return np.asarray(ndtr(z), dtype=np.float64)
+
+    def tally(self) -> NoiseTally:
+        self._flush()
+        exact = not isinstance(self._plan.task, SgdTask) and not self._rr
+        resolution = self._unit / self._std(1) if exact else 0.0
+        return NoiseTally(self._count, self._total, self._absolute, self._square, self._bins, self._largest, resolution)

@@ -1,0 +1,306 @@
+"""A dumb, independent writer of view logs: one walk in one loop, straight from theory.md, no code of node or analyzer.
+
+It can lose a token (the previous holder re-issues it), be refused once, skip dead ring users, and cheat on purpose.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from network_dp import plan_reader, view
+from network_dp.plan import HistogramTask, Plan, SgdTask
+
+
+@dataclass
+class Faults:
+    """What goes wrong, or is done wrong, on the way."""
+
+    dead: frozenset[int] = frozenset()  # ring: never reachable
+    lose_at: int | None = None  # the token sent for this step is lost with its receiver; its sender re-issues it
+    lose_after: int = 0  # so many hops of the lost branch are walked before it is lost
+    refuse_at: int | None = None  # the first receiver drawn for this step refuses
+    noise_scale: Mapping[int, float] = field(default_factory=dict)  # user -> factor on its noise
+    choose: Callable[[np.random.Generator, int, int], int] | None = None  # (rng, holder, n) -> next
+    no_duty: bool = False  # ring: the duty counter forgets that users were skipped
+    ignore_cap: frozenset[int] = frozenset()
+
+
+def plan_text(
+    topology: str = "complete",
+    n: int = 5,
+    length: int = 40,
+    task: str = 'kind = "sum"',
+    noise: str = "sigma = 2.0\ngrid = 0.0009765625",
+    caps: str = "",
+    release: str = "all",
+    run_number: int = 1,
+) -> str:
+    """A small plan; ``length``: rounds on a ring, steps on the complete graph."""
+    unit = "rounds" if topology == "ring" else "steps"
+    users = "\n".join(f'[[users]]\nname = "user-{i}"\naddress = "127.0.0.1:{5000 + i}"' for i in range(n))
+    return (
+        f'name = "test"\nrun_number = {run_number}\n'
+        f'[walk]\ntopology = "{topology}"\n{unit} = {length}\nrelease = "{release}"\nmin_live = {min(3, n)}\n'
+        f"[task]\n{task}\n[noise]\n{noise}\n[caps]\n{caps}\n{users}\n"
+    )
+
+
+class Walk:
+    """The token's state and everybody's log while it walks."""
+
+    def __init__(self, plan: Plan, seed: int, faults: Faults | None = None) -> None:
+        self.plan, self.faults = plan, faults or Faults()
+        self.rng = np.random.default_rng(seed)
+        self.sgd = isinstance(plan.task, SgdTask)
+        self.rr = plan.noise.mechanism == "rr"
+        self.ring = plan.walk.topology == "ring"
+        self.size = plan.task.buckets if isinstance(plan.task, HistogramTask) else plan.task.dimension
+        self.n, self.start = plan.n, plan.index(plan.walk.starter)
+        self.data = self._data()
+        self.lines: list[list[str]] = [[] for _ in range(plan.n)]
+        self.visits, self.given = [0] * plan.n, [0] * plan.n
+        self.edges: dict[tuple[int, int], int] = {}
+        self.time = 1000.0
+        for user in range(plan.n):
+            self.log(user, "header", schema=view.SCHEMA, run=plan.run_id, plan=plan.hash, user=plan.names[user],
+                     values=True, insecure=True)  # fmt: skip
+            self.log(user, "start", time=self.time)
+        self.epoch = (0, self.start)
+        self.token: dict[str, Any] = {
+            "payload": [0.0 if self.sgd else 0] * self.size, "w": 0, "seen": {}, "count": 0, "dummies": 0,
+        }  # fmt: skip
+        self.final: dict[str, Any] | None = None
+
+    def _data(self) -> list[list[float]]:
+        if isinstance(self.plan.task, HistogramTask):
+            return [[float(i == bucket) for i in range(self.size)] for bucket in self.rng.integers(0, self.size, self.n)]
+        if self.sgd:
+            rows = self.rng.normal(size=(self.n, self.size))
+            return (rows / np.linalg.norm(rows, axis=1, keepdims=True)).tolist()  # type: ignore[no-any-return]
+        grid = self.plan.noise.grid
+        assert grid is not None
+        return (np.round(self.rng.random((self.n, self.size)) / grid) * grid).tolist()  # type: ignore[no-any-return]
+
+    def log(self, writer: int, kind: str, /, **fields: Any) -> None:
+        if "time" in view.FIELDS[kind][1]:
+            self.time += 0.001
+            fields["time"] = round(self.time, 6)
+        self.lines[writer].append(view.encode(kind, **fields))
+
+    # ---- one visit --------------------------------------------------------------------------------------------
+
+    def contribution(self, user: int) -> list[Any]:
+        if self.sgd:
+            row = np.array(self.data[user])
+            margin = float(row @ np.array(self.token["payload"]))
+            return (-row / (1 + math.exp(margin))).tolist()  # type: ignore[no-any-return]
+        if self.rr:
+            return [int(x) for x in self.data[user]]
+        assert self.plan.noise.grid is not None
+        return [round(x / self.plan.noise.grid) for x in self.data[user]]
+
+    def units(self, sender: int, to: int | None) -> int:
+        """How many noise components this send carries (theory.md 3; ``to`` None: the finish)."""
+        if not self.ring or self.sgd or self.rr:
+            return 1
+        full, share, w, seen = self.plan.unit_count, int(self.plan.noise.spread), self.token["w"], self.token["seen"]
+        if self.faults.no_duty:
+            return int(to is not None and w == 0) + share
+        if to is None and self.plan.walk.release != "all":
+            return share
+        receivers = [to] if to is not None else [v for v in range(self.n) if v != sender]
+        return share + max([0] + [full - (w + share - seen.get(v, 0)) for v in receivers])
+
+    def noise(self, user: int, units: int, contribution: list[Any] | None) -> list[Any]:
+        if self.rr:
+            assert contribution is not None
+            gamma, truth = self.plan.noise.gamma, contribution.index(1)
+            said = int(self.rng.integers(self.size)) if self.rng.random() < (gamma or 0) else truth
+            return [int(i == said) - int(i == truth) for i in range(self.size)]
+        factor = self.faults.noise_scale.get(user, 1.0)
+        if self.plan.noise.mechanism == "laplace":
+            assert self.plan.noise.scale is not None and self.plan.noise.grid is not None
+            draws = self.rng.laplace(0, self.plan.noise.scale * factor, self.size) * (units > 0)
+            return [round(x / self.plan.noise.grid) for x in draws]
+        draws = self.rng.normal(0, self.plan.unit_sigma * math.sqrt(units) * factor, self.size)
+        return draws.tolist() if self.sgd else [round(x / (self.plan.noise.grid or 1)) for x in draws]  # type: ignore[no-any-return]
+
+    def mix(self, step: int, noise: list[Any] | None, contribution: list[Any] | None, dummies: list[int] | None) -> list[Any]:
+        payload = self.token["payload"]
+        if not self.sgd:
+            parts = [part for part in (noise, contribution, dummies) if part is not None]
+            return [sum(values) for values in zip(payload, *parts, strict=True)]
+        task = self.plan.task
+        assert isinstance(task, SgdTask)
+        if noise is None:
+            return list(payload)
+        move = np.array(contribution or [0.0] * self.size) + np.array(noise)
+        moved = np.array(payload) - task.eta(step) * move
+        if task.radius is not None and np.linalg.norm(moved) > task.radius:
+            moved = moved * (task.radius / np.linalg.norm(moved))
+        return moved.tolist()  # type: ignore[no-any-return]
+
+    def uniform_elements(self, count: int) -> list[int]:
+        return np.bincount(self.rng.integers(0, self.size, count), minlength=self.size).tolist()  # type: ignore[no-any-return]
+
+    def send(self, user: int, step: int, to: int | None, next_step: int, *, drawn: dict[str, Any] | None = None) -> dict[str, Any]:
+        """Compose and log what leaves; ``drawn`` repeats the noise of an earlier send of the same visit."""
+        cap, edge = self.plan.caps.contributions, self.plan.caps.edge
+        capped = cap is not None and self.given[user] >= cap and user not in self.faults.ignore_cap
+        full_edge = edge is not None and to not in (None, user) and self.edges.get((user, to or 0), 0) >= edge
+        real = not capped and not full_edge
+        forward = not real and self.plan.caps.past == "forward"
+        units = 0 if forward else self.units(user, to)
+        contribution = (drawn or {}).get("contribution") or (self.contribution(user) if real else None)
+        dummies = None
+        if self.rr and self.ring:
+            r1 = math.ceil((self.plan.noise.gamma or 0) * (self.n - 2))
+            first = step == 1
+            last = to is None and self.plan.walk.release == "all"
+            if first or last:
+                dummies = self.uniform_elements(r1 * (int(first) + int(last)))
+        if self.rr and not real:
+            noise, dummies = None, self.uniform_elements(1)
+        elif forward:
+            noise = None
+        else:
+            noise = (drawn or {}).get("noise") or self.noise(user, units, contribution)
+        fields: dict[str, Any] = {
+            "epoch": list(self.epoch), "visit": self.visits[user], "real": real, "units": units, "dummies": dummies,
+            "contribution": contribution if real else None, "noise": noise,
+            "sent": self.mix(max(step, 1), noise, contribution if real else None, dummies),
+        }  # fmt: skip
+        self._log_send(user, step, to, next_step, fields)
+        return fields
+
+    def _log_send(self, user: int, step: int, to: int | None, next_step: int, fields: dict[str, Any]) -> None:
+        if to is None:
+            self.log(user, "finish", step=step, **fields)
+            return
+        fields["tag"] = hashlib.sha256(self.rng.bytes(32)).hexdigest()
+        self.log(user, "sent", step=next_step, to=self.plan.names[to], **fields)
+
+    def leave(self, user: int, to: int | None, fields: dict[str, Any]) -> dict[str, Any]:
+        """The token after a send that counts."""
+        if fields["real"]:
+            self.given[user] += 1
+            if to is not None:
+                self.edges[user, to] = self.edges.get((user, to), 0) + 1
+        w = self.token["w"] + fields["units"]
+        return {
+            "payload": fields["sent"], "w": w, "seen": {**self.token["seen"], user: w},
+            "count": self.token["count"] + int(fields["real"]),
+            "dummies": self.token["dummies"] + sum(fields["dummies"] or [0]), "tag": fields.get("tag"),
+        }  # fmt: skip
+
+    def arrive(self, user: int, step: int, cause: str, sender: int | None, base: list[int] | None = None) -> None:
+        self.visits[user] += 1
+        fields: dict[str, Any] = {"epoch": list(self.epoch), "step": step, "visit": self.visits[user], "cause": cause}
+        fields["from"] = None if sender is None else self.plan.names[sender]
+        if cause == "handoff":
+            fields["tag"] = self.token["tag"]
+        if base is not None:
+            fields["base"] = base
+        self.log(user, "visit", **fields, received=self.token["payload"])
+
+    # ---- the walk ---------------------------------------------------------------------------------------------
+
+    def next_hop(self, user: int, step: int) -> tuple[int | None, int]:
+        """(next user or None for the finish, its step)."""
+        if not self.ring:
+            if step >= self.plan.total_steps:
+                return None, step + 1
+            choose = self.faults.choose
+            drawn = choose(self.rng, user, self.n) if choose else int(self.rng.integers(self.n))
+            return drawn, step + 1
+        for position in range(step + 1, self.plan.total_steps + 1):
+            holder = (self.start + position - 1) % self.n
+            if holder not in self.faults.dead:
+                return holder, position
+            self.log(user, "peer", peer=self.plan.names[holder], state="down")
+        return None, self.plan.total_steps + 1
+
+    def run(self) -> Walk:
+        user, step = self.start, 1 if self.ring else 0
+        self.arrive(user, step, "start", None)
+        while True:
+            to, next_step = self.next_hop(user, step)
+            if step == 0:
+                fields: dict[str, Any] = {
+                    "epoch": list(self.epoch), "visit": self.visits[user], "real": False, "units": 0, "dummies": None,
+                    "contribution": None, "noise": None, "sent": list(self.token["payload"]),
+                }  # fmt: skip
+                self._log_send(user, step, to, next_step, fields)
+            elif next_step == self.faults.refuse_at and to is not None:
+                refused = (to + 1) % self.n
+                first = self.send(user, step, refused, next_step)
+                fields = self.send(user, step, to, next_step, drawn=first)
+            else:
+                fields = self.send(user, step, to, next_step)
+            self.token = self.leave(user, to, fields)
+            if to is None:
+                self.final = self.token
+                self.publish()
+                return self
+            if next_step == self.faults.lose_at:
+                to, next_step = self.lose(user, to, next_step)
+                if to is None:
+                    self.publish()
+                    return self
+            else:
+                self.log(user, "accepted", epoch=list(self.epoch), step=next_step, to=self.plan.names[to])
+            self.arrive(to, next_step, "handoff", user)
+            user, step = to, next_step
+
+    def lose(self, issuer: int, to: int, step: int) -> tuple[int | None, int]:
+        """The branch goes on for a while, is lost, and ``issuer`` takes its last sent token up again."""
+        kept, old_epoch, old_step = self.token, self.epoch, step
+        holder, sender = to, issuer
+        for _ in range(self.faults.lose_after):
+            self.arrive(holder, step, "handoff", sender)
+            after, next_step = self.next_hop(holder, step)
+            assert after is not None
+            self.token = self.leave(holder, after, self.send(holder, step, after, next_step))
+            self.log(holder, "abandoned", epoch=list(old_epoch), step=step, by=[1, issuer])
+            sender, holder, step = holder, after, next_step
+        self.token, self.epoch = kept, (1, issuer)
+        self.arrive(issuer, old_step - 1, "reissue", None, base=[*old_epoch, old_step])
+        next_to, next_step = self.next_hop(issuer, old_step - 1)
+        units = 1 if self.sgd or self.rr else self.plan.unit_count
+        noise = None if self.rr else self.noise(issuer, units, None)
+        dummies = self.uniform_elements(1) if self.rr else None
+        fields: dict[str, Any] = {
+            "epoch": list(self.epoch), "visit": self.visits[issuer], "real": False, "units": units, "dummies": dummies,
+            "contribution": None, "noise": noise, "sent": self.mix(max(old_step - 1, 1), noise, None, dummies),
+        }  # fmt: skip
+        self._log_send(issuer, old_step - 1, next_to, next_step, fields)
+        self.token = self.leave(issuer, next_to, fields)
+        if next_to is None:
+            self.final = self.token
+        return next_to, next_step
+
+    def publish(self) -> None:
+        assert self.final is not None
+        value = self.final["payload"] if self.plan.walk.release == "all" else None
+        for user in range(self.n):
+            if user not in self.faults.dead:
+                self.log(user, "result", epoch=list(self.epoch), value=value, contributions=self.final["count"])
+
+
+def write_run(folder: Path, text: str, seed: int, faults: Faults | None = None) -> Walk:
+    """A run's directory as the launcher makes it: plan.toml and users/NAME/state/view.jsonl."""
+    walk = Walk(plan_reader.parse(text), seed, faults).run()
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "plan.toml").write_text(text)
+    for name, lines in zip(walk.plan.names, walk.lines, strict=True):
+        state = folder / "users" / name / "state"
+        state.mkdir(parents=True)
+        (state / "view.jsonl").write_text("".join(line + "\n" for line in lines))
+    return walk
