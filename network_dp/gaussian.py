@@ -77,15 +77,14 @@ def delta(mu: float, epsilon: float) -> float:
     return math.exp(min(_log_delta_scalar(mu, epsilon), 0.0))
 
 
-def deltas(mus: ArrayLike, epsilon: float) -> Floats:
-    """`delta` for many mu at once."""
-    values = np.asarray(mus, dtype=np.float64)
-    require(bool(np.all(values >= 0)) and epsilon >= 0, "every mu and epsilon must be >= 0")
+def deltas(mus: ArrayLike, epsilons: ArrayLike) -> Floats:
+    """`delta` for many mu and finite epsilon at once, broadcast against each other."""
+    values, losses = np.broadcast_arrays(np.asarray(mus, dtype=np.float64), np.asarray(epsilons, dtype=np.float64))
+    require(bool(np.all(values >= 0) and np.all(losses >= 0)), "every mu and epsilon must be >= 0")
     result = np.where(np.isinf(values), 1.0, 0.0)
     inside = (values > 0) & np.isfinite(values)
-    chosen = values[inside]
     with np.errstate(under="ignore"):
-        result[inside] = np.exp(np.minimum(_log_delta(chosen, np.full_like(chosen, epsilon)), 0.0))
+        result[inside] = np.exp(np.minimum(_log_delta(values[inside], losses[inside]), 0.0))
     return result
 
 

@@ -59,7 +59,7 @@ def test_many_at_once_agree_with_one_at_a_time():
     expected = [gaussian.epsilon(mu=float(m), delta=1e-6) for m in mus.ravel()]
     assert gaussian.epsilons(mus, delta=1e-6).ravel() == pytest.approx(expected, rel=1e-9)
     expected = [gaussian.delta(mu=float(m), epsilon=0.7) for m in mus.ravel()]
-    assert gaussian.deltas(mus, epsilon=0.7).ravel() == pytest.approx(expected, rel=1e-12)
+    assert gaussian.deltas(mus, epsilons=0.7).ravel() == pytest.approx(expected, rel=1e-12)
 
 
 def test_analytic_sigma_of_twelve_local_contributions_of_sgd():

@@ -1,0 +1,181 @@
+"""Valid privacy bounds before a run: what a plan may promise (theory, sections 2 and 3).
+
+Every bound is user-level, replacement adjacency, and holds even when every user knows the whole path, except where
+`path="hidden"` is asked for. On the complete graph `n_users` is the least number of live, accepting users.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Literal
+
+from network_dp import gaussian
+from network_dp.errors import require
+from network_dp.moments import EXACT_STEPS, RECURSION_STEPS, Law, Task, log_moment
+
+Path = Literal["known", "hidden"]
+
+# b = alpha (alpha - 1) Delta^2 / (2 sigma^2) is searched on a fixed grid, so that moments are shared between sigmas.
+_GRID = 0.05
+_LOWEST, _HIGHEST = -400, 160
+
+
+@dataclass(frozen=True)
+class NetworkBound:
+    """An ex-ante bound, the Renyi order that gave it (0 where no order was used) and, if infinite, the reason."""
+
+    epsilon: float
+    order: float
+    reason: str
+
+
+def network_epsilon(
+    task: Task,
+    n_users: int,
+    n_steps: int,
+    sigma: float,
+    sensitivity: float,
+    delta: float,
+    released: bool = False,
+    colluders: int = 1,
+    cap: int | None = None,
+    path: Path = "known",
+) -> float:
+    """Epsilon of network DP for the uniform walk on the complete graph; see `network_bound`."""
+    return network_bound(
+        task, n_users, n_steps, sigma, sensitivity, delta, released, colluders, cap, path
+    ).epsilon
+
+
+def network_bound(
+    task: Task,
+    n_users: int,
+    n_steps: int,
+    sigma: float,
+    sensitivity: float,
+    delta: float,
+    released: bool = False,
+    colluders: int = 1,
+    cap: int | None = None,
+    path: Path = "known",
+) -> NetworkBound:
+    """Epsilon at `delta` of the view of any `colluders` users (1: a single observer), about any other user.
+
+    (alpha-1) eps_alpha <= ln E_path exp(b S_uv), because the Renyi moment is jointly convex and the path does not
+    depend on data; converted by Canonne, Kamath & Steinke 2020, Prop. 12, with the best order. Conditions: next
+    holder uniform over all users (also by colluders); "sgd": convex, beta-smooth, every step size at most 2/beta,
+    projection on a convex set, sensitivity = 2 L. `cap`: contributions per user (later visits add noise only), which
+    also bounds S by `cap`.
+
+    path="hidden": T-fold subsampled Gaussian, valid only if nobody can tell who else held the token and if
+    contributions do not depend on the user's own visit count (so `cap` is refused).
+    """
+    law = Law(task, n_users, n_steps, colluders, released)
+    require(sigma >= 0 and sensitivity >= 0, f"sigma and sensitivity must be >= 0, got {sigma} and {sensitivity}")
+    require(0 < delta < 1, f"delta must lie strictly between 0 and 1, got {delta}")
+    require(cap is None or cap >= 0, f"cap must be >= 0, got {cap}")
+    require(path in ("known", "hidden"), f'path must be "known" or "hidden", got {path!r}')
+    if n_steps == 0 or sensitivity == 0 or cap == 0:
+        return NetworkBound(0.0, 0.0, "")
+    if sigma == 0:
+        return NetworkBound(math.inf, 0.0, "sigma is 0: there is no noise")
+    if path == "hidden":
+        return _hidden(law, sensitivity / sigma, delta, cap)
+    best = _known(law, sensitivity / sigma, delta)
+    if cap is not None:
+        by_cap = gaussian.epsilon(math.sqrt(cap) * sensitivity / sigma, delta)
+        best = min(best, NetworkBound(by_cap, 0.0, ""), key=lambda bound: bound.epsilon)
+    if math.isinf(best.epsilon):
+        return NetworkBound(math.inf, 0.0, "no Renyi order has a finite moment: sigma is too small")
+    return best
+
+
+def _hidden(law: Law, mu: float, delta: float, cap: int | None) -> NetworkBound:
+    from network_dp import hidden  # dp-accounting takes a second to import
+
+    require(cap is None, 'path="hidden" needs contributions that do not depend on the visit count: no cap')
+    value = hidden.epsilon(law.n_users, law.n_steps, mu, delta, law.colluders)
+    return NetworkBound(value, 0.0, "delta is below the resolution of the accountant" if math.isinf(value) else "")
+
+
+@lru_cache(maxsize=100_000)
+def _cached_moment(law: Law, index: int, refine: bool) -> float:
+    return log_moment(law, math.exp(index * _GRID), refine)
+
+
+def _known(law: Law, mu: float, delta: float) -> NetworkBound:
+    """Best Renyi order, by a search over the grid of b. Any order is valid; a better one is only tighter."""
+
+    def at(index: int, refine: bool = False) -> float:
+        order = _order(index, mu)
+        if order > 1 / delta:  # beyond, the conversion only gets worse
+            return gaussian.rdp_to_epsilon(1 / delta, math.inf, delta)
+        return gaussian.rdp_to_epsilon(order, _cached_moment(law, index, refine) / (order - 1), delta)
+
+    best = _least_index(at)
+    epsilon = at(best)
+    if EXACT_STEPS < law.n_steps <= RECURSION_STEPS and math.isfinite(epsilon):
+        epsilon = min(epsilon, at(best, refine=True))
+    return NetworkBound(epsilon, _order(best, mu), "")
+
+
+def _order(index: int, mu: float) -> float:
+    """The alpha > 1 with alpha (alpha - 1) mu^2 / 2 = b."""
+    ratio = 2 * math.exp(index * _GRID) / (mu * mu)
+    return 1 + 2 * ratio / (1 + math.sqrt(1 + 4 * ratio))
+
+
+def _least_index(function: Callable[[int], float]) -> int:
+    """Ternary search for the least value; infinite values all lie to the right of finite ones."""
+    low, high = _LOWEST, _HIGHEST
+    while high - low > 2:
+        left = low + (high - low) // 3
+        right = high - (high - low) // 3
+        left_value = function(left)
+        if math.isinf(left_value) or left_value <= function(right):
+            high = right if not math.isinf(left_value) else left
+        else:
+            low = left
+    return min(range(low, high + 1), key=function)
+
+
+def ring_epsilon(n_rounds: int, sigma: float, sensitivity: float, delta: float) -> float:
+    """Network DP of the ring's real sum (Alg. 1 and the spread ring), released with closing noise or not.
+
+    Every increment that any one user sees holds at least one full foreign noise, so S <= K and the whole run is one
+    Gaussian mechanism with mu = sqrt(K) Delta / sigma (theory, section 3). Against two colluders around a user a
+    ring gives nothing: see `exposure.local`.
+    """
+    require(n_rounds >= 0, f"n_rounds must be >= 0, got {n_rounds}")
+    return _gaussian_epsilon(float(n_rounds), sigma, sensitivity, delta)
+
+
+def local_epsilon(n_contributions: int, sigma: float, sensitivity: float, delta: float) -> float:
+    """Local DP of contributions that each carry their own full noise: exact, mu = sqrt(k) Delta / sigma."""
+    require(n_contributions >= 0, f"n_contributions must be >= 0, got {n_contributions}")
+    return _gaussian_epsilon(float(n_contributions), sigma, sensitivity, delta)
+
+
+def exposure_epsilon(exposure: float, sigma: float, sensitivity: float, delta: float) -> float:
+    """Epsilon of a pair with the given exposure S on an actual path (theory, section 2)."""
+    require(exposure >= 0, f"exposure must be >= 0, got {exposure}")
+    return _gaussian_epsilon(exposure, sigma, sensitivity, delta)
+
+
+def _gaussian_epsilon(exposure: float, sigma: float, sensitivity: float, delta: float) -> float:
+    require(sigma >= 0 and sensitivity >= 0, f"sigma and sensitivity must be >= 0, got {sigma} and {sensitivity}")
+    if exposure == 0 or sensitivity == 0:
+        return gaussian.epsilon(0.0, delta)
+    return gaussian.epsilon(math.sqrt(exposure) * sensitivity / sigma if sigma > 0 else math.inf, delta)
+
+
+def visits(n_users: int, n_steps: int, delta_hat: float) -> int:
+    """Least N with P(a given user is visited more than N times in T uniform steps) <= delta_hat: exact binomial."""
+    from scipy.stats import binom
+
+    require(n_users >= 1 and n_steps >= 0, f"need n_users >= 1 and n_steps >= 0, got {n_users} and {n_steps}")
+    require(0 < delta_hat < 1, f"delta_hat must lie strictly between 0 and 1, got {delta_hat}")
+    return int(binom.isf(delta_hat, n_steps, 1 / n_users)) if n_users > 1 else n_steps

@@ -1,0 +1,164 @@
+"""The least noise, or the longest run, that meets a target (epsilon, delta): searches on the valid bounds only.
+
+Noise on the wire is discrete (theory, section 8.4): on the required grid the Gaussian formulas hold with delta
+inflated by 1e-5 relative, so `sigma` and `steps` aim at delta / (1 + 1e-5).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Literal
+
+from network_dp import bounds, gaussian
+from network_dp.errors import UnreachableError, require
+from network_dp.moments import Task
+
+Topology = Literal["complete", "ring"]
+Privacy = Literal["network", "local"]
+
+DISCRETE_INFLATION = 1 + 1e-5
+_PRECISION = 1e-4
+
+
+def sigma(
+    epsilon: float,
+    delta: float,
+    sensitivity: float,
+    *,
+    topology: Topology = "complete",
+    privacy: Privacy = "network",
+    task: Task = "sum",
+    n_users: int | None = None,
+    n_steps: int | None = None,
+    n_rounds: int | None = None,
+    n_contributions: int | None = None,
+    released: bool = False,
+    colluders: int = 1,
+    cap: int | None = None,
+    path: bounds.Path = "known",
+) -> float:
+    """Least sigma (to 0.1 %, rounded up) with which a run is (epsilon, delta)-DP.
+
+    privacy="local": every contribution carries its own full noise; `n_contributions` is how many each user makes
+    (`cap` and, on a ring, `n_rounds` are accepted for it). privacy="network": the ring needs `n_rounds`, the complete
+    graph `n_users` (the least number alive) and `n_steps`.
+    """
+    _check_target(epsilon, delta, sensitivity)
+    aim = delta / DISCRETE_INFLATION
+    if privacy == "local":
+        count = next((k for k in (n_contributions, cap, n_rounds) if k is not None), None)
+        if count is None:
+            raise UnreachableError("local calibration needs n_contributions (or cap, or n_rounds on a ring)")
+        return gaussian.sigma(epsilon, aim, math.sqrt(count) * sensitivity) * (1 + 1e-12)
+    require(privacy == "network", f'privacy must be "network" or "local", got {privacy!r}')
+    if topology == "ring":
+        if n_rounds is None:
+            raise UnreachableError("calibrating a ring needs n_rounds")
+        if colluders > 1:
+            raise UnreachableError("a ring resists no collusion: no sigma protects a user between two colluders")
+        return gaussian.sigma(epsilon, aim, math.sqrt(n_rounds) * sensitivity) * (1 + 1e-12)
+    require(topology == "complete", f'topology must be "complete" or "ring", got {topology!r}')
+    if n_users is None or n_steps is None:
+        raise UnreachableError("calibrating the complete graph needs n_users and n_steps")
+    users, steps = n_users, n_steps
+
+    def reached(noise: float) -> float:
+        return bounds.network_epsilon(
+            task, users, steps, noise, sensitivity, aim, released, colluders, cap, path
+        )
+
+    return _least(reached, epsilon, start=max(gaussian.sigma(epsilon, aim, sensitivity), 1e-12 * sensitivity))
+
+
+def steps(
+    epsilon: float,
+    delta: float,
+    sensitivity: float,
+    sigma: float,
+    *,
+    n_users: int,
+    task: Task = "sum",
+    released: bool = False,
+    colluders: int = 1,
+    path: bounds.Path = "known",
+) -> int:
+    """The largest number of steps T on the complete graph that stays (epsilon, delta)-DP with the given sigma."""
+    _check_target(epsilon, delta, sensitivity)
+    aim = delta / DISCRETE_INFLATION
+
+    def within(n_steps: int) -> bool:
+        value = bounds.network_epsilon(task, n_users, n_steps, sigma, sensitivity, aim, released, colluders, None, path)
+        return value <= epsilon
+
+    if not within(1):
+        raise UnreachableError(f"sigma = {sigma} is too small: even one step exceeds epsilon = {epsilon}")
+    low, high = 1, 2
+    while within(high):
+        low, high = high, 2 * high
+        if high > 10**12:
+            raise UnreachableError("more than 10^12 steps fit the budget; choose a smaller sigma")
+    while high - low > max(1, low // 10_000):
+        middle = (low + high) // 2
+        low, high = (middle, high) if within(middle) else (low, middle)
+    return low
+
+
+def gamma(
+    epsilon: float,
+    delta: float,
+    *,
+    topology: Topology,
+    n_users: int,
+    n_buckets: int,
+    n_rounds: int | None = None,
+    n_steps: int | None = None,
+    released: bool = False,
+) -> float:
+    """Least probability of a random answer with which a histogram run is (epsilon, delta)-network-DP.
+
+    Every candidate is checked with the shuffle accountant; the answer is rounded up by at most 0.1 %.
+    """
+    from network_dp import shuffle
+
+    _check_target(epsilon, delta, 1.0)
+
+    def reached(probability: float) -> float:
+        if topology == "ring":
+            if n_rounds is None:
+                raise UnreachableError("calibrating a ring needs n_rounds")
+            return shuffle.ring_epsilon(n_users, n_rounds, n_buckets, probability, delta, released)
+        if n_steps is None:
+            raise UnreachableError("calibrating the complete graph needs n_steps")
+        return shuffle.complete_epsilon(n_users, n_steps, n_buckets, probability, delta, released)
+
+    low, high = 0.0, 1.0  # gamma = 1 answers nothing but noise: always private
+    while high - low > 1e-3 * high:
+        middle = (low + high) / 2 if low == 0 else math.sqrt(low * high)
+        low, high = (low, middle) if reached(middle) <= epsilon else (middle, high)
+        if high < 1e-9:
+            break
+    return high
+
+
+def _check_target(epsilon: float, delta: float, sensitivity: float) -> None:
+    require(epsilon > 0, f"epsilon must be positive, got {epsilon}")
+    require(0 < delta < 1, f"delta must lie strictly between 0 and 1, got {delta}")
+    require(sensitivity > 0, f"sensitivity must be positive, got {sensitivity}")
+
+
+def _least(reached: Callable[[float], float], target: float, start: float) -> float:
+    """Least x with reached(x) <= target, for a decreasing function: bracket by doubling, then bisect in ln x."""
+    low = high = start
+    while reached(high) > target:
+        low, high = high, 2 * high
+        if high > start * 2**60:
+            raise UnreachableError(f"no noise reaches epsilon = {target}")
+    while low == high or reached(low) <= target:
+        high, low = low, low / 2
+        if low < start * 2**-60:
+            return high
+    while high / low > 1 + _PRECISION:
+        middle = math.sqrt(low * high)
+        low, high = (low, middle) if reached(middle) <= target else (middle, high)
+    return high

@@ -1,0 +1,54 @@
+"""Network DP when the path is hidden (theory, section 2, "If the path is hidden").
+
+If no user can tell who else held the token, each step is, to the observer, a secretly subsampled Gaussian
+mechanism of rate q = 1/(n-c), even if it saw every value of the token. Under replacement of u's data the three
+possible outputs of a step (u's old data, u's new data, another user) are Gaussians with means at most Delta apart,
+so advanced joint convexity (Balle, Barthe & Gaboardi 2018, Thm 2) gives, in BOTH directions, the profile
+
+    D(e) = q delta_G(ln(1 + (exp(e) - 1)/q))   for e >= 0,     D(-e) = 1 - exp(-e) + exp(-e) D(e)
+
+(the second line is what symmetry of the pair means). Its privacy-loss distribution, discretised pessimistically by
+connecting the dots of D on a grid (Doroshenko et al. 2022), is composed T times by dp-accounting. That library's own
+subsampled Gaussian is for adding or removing a user: not valid here.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from dp_accounting.pld import pld_pmf
+from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
+from numpy.typing import NDArray
+
+from network_dp import gaussian
+from network_dp.errors import require
+
+Floats = NDArray[np.float64]
+
+
+def step_deltas(losses: Floats, rate: float, mu: float) -> Floats:
+    """Profile D of one step, for any real losses."""
+    size = np.abs(losses)
+    # ln(1 + (e^e - 1)/q), without overflow
+    inner = size + np.log(np.exp(-size) - np.expm1(-size) / rate)
+    upper = rate * gaussian.deltas(mu, inner)
+    return np.where(losses >= 0, upper, -np.expm1(-size) + np.exp(-size) * upper)
+
+
+def epsilon(n_users: int, n_steps: int, mu: float, delta: float, colluders: int = 1) -> float:
+    """Epsilon at `delta` of T steps; mu = Delta / sigma. Infinite if delta is below what the grid resolves."""
+    require(n_users > colluders >= 1, f"need n_users > colluders >= 1, got {n_users} and {colluders}")
+    rate = 1 / (n_users - colluders)
+    # Past `top` a step's delta, T times over, is far below the delta asked for; it becomes infinite loss.
+    top = 0.01
+    while step_deltas(np.array([top]), rate, mu)[0] * n_steps > delta * 1e-4 and top < 600:
+        top *= 1.1
+    # Losses are rounded on a grid; composition adds T roundings of random sign, so the grid may grow as 1/sqrt(T).
+    interval = max(min(1e-2 / math.sqrt(n_steps), top / 200), top / 200_000)
+    count = math.ceil(top / interval)
+    grid = np.arange(-count, count + 1)
+    deltas = step_deltas(np.asarray(grid * interval, dtype=np.float64), rate, mu)
+    pmf = pld_pmf.create_pmf_pessimistic_connect_dots(interval, grid, deltas)
+    composed = PrivacyLossDistribution(pmf).self_compose(n_steps, tail_mass_truncation=min(1e-15, delta * 1e-6))
+    return float(composed.get_epsilon_for_delta(delta))
