@@ -18,6 +18,8 @@ import errno
 import json
 import os
 import shutil
+import tomllib
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -39,10 +41,16 @@ def write_node_file(bundle: Path, name: str, data: str | None, bind: str | None)
 
 
 def make_state(bundle: Path, name: str) -> None:
-    """An empty life: a node refuses to start on a disk without ``born`` (it lost what it promised)."""
+    """An empty life."""
     state = bundle / "state"
     state.mkdir(mode=0o700)
-    (state / "born").write_text(f"{name} {datetime.now(UTC).isoformat(timespec='seconds')}\n")
+    make_born(state, name)
+
+
+def make_born(state: Path, name: str) -> None:
+    """Mark a disk as the one this user's life began on, unless it is; a node refuses to start without the mark."""
+    if not (state / "born").exists():
+        (state / "born").write_text(f"{name} {datetime.now(UTC).isoformat(timespec='seconds')}\n")
 
 
 def share(source: Path, target: Path) -> Path:
@@ -56,3 +64,17 @@ def share(source: Path, target: Path) -> Path:
         shutil.copymode(source, target)
         return target
     return source
+
+
+@dataclass(frozen=True, slots=True)
+class NodeFile:
+    """node.toml, read back."""
+
+    name: str
+    data: str | None
+    bind: str | None
+
+
+def read_node_file(bundle: Path) -> NodeFile:
+    values = tomllib.loads((bundle / "node.toml").read_text())
+    return NodeFile(values["name"], values.get("data"), values.get("bind"))

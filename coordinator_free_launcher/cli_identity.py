@@ -14,7 +14,7 @@ from network_dp.plan import Plan, PlanError
 BAD_INPUT = 2
 
 
-def _fail(error: Exception) -> typer.Exit:
+def fail(error: Exception) -> typer.Exit:
     typer.echo(f"error: {error}", err=True)
     return typer.Exit(BAD_INPUT)
 
@@ -32,7 +32,7 @@ def read_plan(path: Path) -> Plan:
     return replace(plan, users=users)
 
 
-def _data_folder(plan: Plan, folder: Path) -> dict[str, Path]:
+def data_folder(plan: Plan, folder: Path) -> dict[str, Path]:
     from coordinator_free_launcher.bundle import DATA_SUFFIXES
 
     files = {}
@@ -51,8 +51,13 @@ def provision_command(
     demo_data: Annotated[bool, typer.Option(help="Make up data, and write the truth to OUT/truth.json.")] = False,
     if_needed: Annotated[bool, typer.Option(help="Do nothing when OUT already holds this plan's bundles.")] = False,
     valid_days: Annotated[float, typer.Option(help="Life of the certificates.")] = 365.0,
+    deliver_to: Annotated[
+        Path | None, typer.Option("--deliver", help="Move each bundle to the disk mounted at DIR/users/NAME.")
+    ] = None,
+    owner: Annotated[int | None, typer.Option(help="With --deliver, as root: user id the bundles belong to.")] = None,
 ) -> None:
     """Make keys, certificates and one bundle per user: everything a run on one machine needs."""
+    from coordinator_free_launcher.deliver import deliver
     from coordinator_free_launcher.identity import IdentityError
     from coordinator_free_launcher.provision import ProvisionError, already_provisioned, provision
 
@@ -60,14 +65,18 @@ def provision_command(
         plan = read_plan(plan_file)
         if if_needed and already_provisioned(plan, out):
             typer.echo(f"{out} is provisioned already: nothing done")
-            return
-        if demo_data:
+        elif demo_data:
             provision_demo(plan, out, valid_days)
         else:
-            provision(plan, out, None if data is None else _data_folder(plan, data), valid_days)
+            provision(plan, out, None if data is None else data_folder(plan, data), valid_days)
+        if deliver_to is not None:
+            deliver(out, deliver_to, owner)
     except (PlanError, ProvisionError, IdentityError) as error:
-        raise _fail(error) from None
-    typer.echo(f"{plan.n} bundles in {out / 'users'}; start them with: network-dp launch {out}")
+        raise fail(error) from None
+    if deliver_to is None:
+        typer.echo(f"{plan.n} bundles in {out / 'users'}; start them with: network-dp launch {out}")
+    else:
+        typer.echo(f"{plan.n} bundles, each on its user's own disk in {deliver_to / 'users'}")
 
 
 def provision_demo(plan: Plan, out: Path, valid_days: float = 365.0, seed: int = 1) -> Path:

@@ -1,0 +1,116 @@
+"""From a plan's target (epsilon, delta) to the size of its noise, by the valid bounds only, for ``min_live`` users."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+from network_dp import calibrate
+from network_dp.errors import AccountingError
+from network_dp.plan import HistogramTask, Noise, Plan, PlanError, SgdTask
+
+#: Floating-point results are rounded towards more noise by this much.
+UPWARDS = 1.0 + 1e-12
+
+
+def calibrated_noise(plan: Plan) -> Noise:
+    """The plan's noise with its size filled in: the least that meets the target, rounded up."""
+    noise = plan.noise
+    assert noise.epsilon is not None
+    try:
+        match noise.mechanism:
+            case "gaussian":
+                return replace(noise, sigma=_sigma(plan, noise.epsilon))
+            case "laplace":
+                return replace(noise, scale=_laplace_scale(plan, noise.epsilon))
+            case "rr":
+                return replace(noise, gamma=_gamma(plan, noise.epsilon))
+    except AccountingError as error:
+        raise PlanError(f"noise.epsilon = {noise.epsilon:g}: {error}") from None
+
+
+def _contributions(plan: Plan) -> int:
+    """The most real contributions of one user, when each carries a noise of its own."""
+    cap = plan.caps.contributions
+    if plan.walk.topology == "ring":
+        assert plan.walk.rounds is not None
+        return plan.walk.rounds if cap is None else min(cap, plan.walk.rounds)
+    if cap is None:
+        raise PlanError(
+            'noise.against = "local": the walk may meet a user any number of times; give caps.contributions'
+        )
+    return cap
+
+
+def _sigma(plan: Plan, epsilon: float) -> float:
+    walk, noise = plan.walk, plan.noise
+    sgd = isinstance(plan.task, SgdTask)
+    if noise.against == "local":
+        return calibrate.sigma(
+            epsilon, noise.delta, plan.sensitivity, privacy="local", n_contributions=_local_exposure(plan)
+        )
+    if isinstance(plan.task, SgdTask) and plan.task.schedule != "constant":
+        raise PlanError(
+            'task.schedule: the target is met by calculation for "constant" steps only; give noise.sigma instead of '
+            'noise.epsilon, or use noise.against = "local"'
+        )
+    return calibrate.sigma(
+        epsilon,
+        noise.delta,
+        plan.sensitivity,
+        topology=walk.topology,
+        task="sgd" if sgd else "sum",
+        n_users=walk.min_live,
+        n_steps=walk.steps,
+        n_rounds=walk.rounds,
+        released=walk.release == "all",
+        cap=plan.caps.contributions,
+    )
+
+
+def _local_exposure(plan: Plan) -> int:
+    """How often one full noise covers a user against somebody who sees every message (theory.md 2, local DP)."""
+    if plan.walk.topology == "ring" and not isinstance(plan.task, SgdTask):
+        if not plan.noise.spread:
+            raise _no_local_ring()
+        assert plan.walk.rounds is not None
+        return plan.walk.rounds * (plan.n - 1)
+    return _contributions(plan)
+
+
+def _no_local_ring() -> PlanError:
+    return PlanError(
+        'noise.against = "local": on a ring most contributions travel without noise of their own, so there is no local '
+        'guarantee at any size; use noise.against = "network", or noise.spread = true'
+    )
+
+
+def _laplace_scale(plan: Plan, epsilon: float) -> float:
+    """Pure DP, composed over the K rounds: scale = K Delta_1 / epsilon, with Delta_1 <= sqrt(d) Delta_2."""
+    if plan.noise.against == "local":
+        raise _no_local_ring()
+    assert plan.walk.rounds is not None and not isinstance(plan.task, HistogramTask)
+    return plan.walk.rounds * math.sqrt(plan.task.dimension) * plan.sensitivity / epsilon * UPWARDS
+
+
+def _gamma(plan: Plan, epsilon: float) -> float:
+    walk, task = plan.walk, plan.task
+    assert isinstance(task, HistogramTask)
+    if plan.noise.against == "local":
+        # Each response is eps0-LDP with gamma = L / (e^eps0 + L - 1) (theory.md 5); pure DP composes by adding.
+        each = epsilon / _contributions(plan)
+        gamma = task.buckets / (math.exp(min(each, 700.0)) + task.buckets - 1.0) * UPWARDS
+    else:
+        gamma = calibrate.gamma(
+            epsilon,
+            plan.noise.delta,
+            topology=walk.topology,
+            n_users=walk.min_live,
+            n_buckets=task.buckets,
+            n_rounds=walk.rounds,
+            n_steps=walk.steps,
+            released=walk.release == "all",
+        )
+    if gamma > 1.0 - 2.0**-20:
+        raise PlanError(f"noise.epsilon = {epsilon:g}: reached only by answers that are all random; ask for less")
+    return gamma

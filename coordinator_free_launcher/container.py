@@ -1,0 +1,57 @@
+"""The process of a container: one user's node, then what this user hands over.
+
+``python -m coordinator_free_launcher.container BUNDLE [--handover DIR] [--first-life] [--stay]``
+
+``--handover``: after a finished run, the user's exported view (no values, see network_dp.view) and its result go there.
+``--first-life``: the state disk may be new. Engines like Swarm and Kubernetes hand out empty disks and cannot be asked
+whether one was lost; there, a second life is caught by the peers, who remember more than an empty journal.
+``--stay``: when the run is over, stay up until asked to end, for engines that restart whatever ends.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import signal
+import sys
+from pathlib import Path
+
+from coordinator_free_launcher.bundle import make_born, read_node_file
+from network_dp import view
+
+
+def hand_over(bundle: Path, target: Path) -> None:
+    """Copy what this user shows to the analyzer: its view without values, and the result if it has one."""
+    with (bundle / "state" / "view.jsonl").open() as lines, (target / "view.jsonl").open("w") as out:
+        for line in lines:
+            shown = view.exported(view.decode(line))
+            if shown is not None:
+                out.write(shown + "\n")
+    result = bundle / "state" / "result.json"
+    if result.exists():
+        shutil.copyfile(result, target / "result.json")
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="container")
+    parser.add_argument("bundle", type=Path)
+    parser.add_argument("--handover", type=Path)
+    parser.add_argument("--first-life", action="store_true")
+    parser.add_argument("--stay", action="store_true")
+    options = parser.parse_args(arguments)
+
+    from node.__main__ import main as node_main
+
+    bundle: Path = options.bundle
+    if options.first_life:
+        make_born(bundle / "state", read_node_file(bundle).name)
+    code = node_main([str(bundle)])
+    if code == 0 and options.handover is not None:
+        hand_over(bundle, options.handover)
+    if code == 0 and options.stay:
+        signal.sigwait({signal.SIGTERM, signal.SIGINT})
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())
