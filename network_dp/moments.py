@@ -208,7 +208,7 @@ def _recursion(law: Law, kernel: _Kernel) -> float:
         value = np.empty(n_steps + 1)
         backwards = k[::-1].copy()
         for t in range(n_steps + 1):
-            value[t] = backwards[n_steps + 1 - t :] @ value[:t] + end[t]
+            value[t] = _dot(backwards[n_steps + 1 - t :], value[:t]) + end[t]
         if law.task == "sgd" and not law.released:
             miss = math.log1p(-law.colluders / law.n_users)
             opening = np.exp(math.log(law.colluders / law.n_users) + j[:-1] * miss - (j[:-1] + 1) * log_growth)
@@ -219,6 +219,11 @@ def _recursion(law: Law, kernel: _Kernel) -> float:
         return _lundberg(law, kernel)
     # every operation rounds by at most 2^-53, all terms are positive: 1e-11 covers n_steps of them
     return max(math.log(final) + n_steps * log_growth + 1e-11, 0.0)
+
+
+def _dot(left: Floats, right: Floats) -> float:
+    """Dot product in pieces that BLAS keeps on one core: waking threads for each step costs ten times more."""
+    return sum(float(left[a : a + 8_000] @ right[a : a + 8_000]) for a in range(0, len(right), 8_000))
 
 
 def _log_series(kernel: _Kernel, log_growth: float) -> Floats:
@@ -283,6 +288,7 @@ def _lundberg(law: Law, kernel: _Kernel) -> float:
     bound = constant + law.n_steps * log_growth
     if law.task == "sgd" and not law.released:
         hit, miss = law.colluders / law.n_users, math.log1p(-law.colluders / law.n_users)
-        opening = math.log(hit) - math.log(math.expm1(log_growth) + hit)  # sum_j hit miss^j growth^-(j+1), j >= 0
+        # sum over j >= 0 of hit miss^j growth^-(j+1) = hit / (growth - miss)
+        opening = math.log(hit) - log_growth - math.log(-math.expm1(-log_growth) + hit * math.exp(-log_growth))
         bound = float(np.logaddexp(bound + opening, law.n_steps * miss))
     return max(bound + 1e-11, 0.0)
