@@ -1,4 +1,4 @@
-"""Commands that make keys and certificates: ``provision`` for one machine, ``keygen`` and ``sign`` for many."""
+"""``provision``: keys, certificates and bundles for one machine. For many machines see ``cli_lan``."""
 
 from __future__ import annotations
 
@@ -92,5 +92,8 @@ def provision_demo(plan: Plan, out: Path, valid_days: float = 365.0, seed: int =
 
 
 def register(app: typer.Typer) -> None:
-    """Add the commands of this file to the command line."""
+    """Add the commands about keys, certificates and bundles to the command line."""
+    from coordinator_free_launcher import cli_lan
+
     app.command("provision")(provision_command)
+    cli_lan.register(app)

@@ -1,7 +1,8 @@
 """The process of a container: one user's node, then what this user hands over.
 
-``python -m coordinator_free_launcher.container BUNDLE [--handover DIR] [--first-life] [--stay]``
+``python -m coordinator_free_launcher.container BUNDLE [--from DIR ...] [--handover DIR] [--first-life] [--stay]``
 
+``--from``: copy the files there to the bundle first, readable by this user alone (an engine's mounts are not).
 ``--handover``: after a finished run, the user's exported view (no values, see network_dp.view) and its result go there.
 ``--first-life``: the state disk may be new. Engines like Swarm and Kubernetes hand out empty disks and cannot be asked
 whether one was lost; there, a second life is caught by the peers, who remember more than an empty journal.
@@ -32,9 +33,19 @@ def hand_over(bundle: Path, target: Path) -> None:
         shutil.copyfile(result, target / "result.json")
 
 
+def take_over(source: Path, bundle: Path) -> None:
+    """Copy the files of a mount to the bundle, with mode 0600."""
+    for path in source.iterdir():
+        if path.is_file():  # an engine keeps its book-keeping in folders beside the files
+            target = bundle / path.name
+            target.touch(mode=0o600)
+            shutil.copyfile(path, target)
+
+
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="container")
     parser.add_argument("bundle", type=Path)
+    parser.add_argument("--from", dest="sources", type=Path, action="append", default=[])
     parser.add_argument("--handover", type=Path)
     parser.add_argument("--first-life", action="store_true")
     parser.add_argument("--stay", action="store_true")
@@ -43,6 +54,8 @@ def main(arguments: list[str] | None = None) -> int:
     from node.__main__ import main as node_main
 
     bundle: Path = options.bundle
+    for source in options.sources:
+        take_over(source, bundle)
     if options.first_life:
         make_born(bundle / "state", read_node_file(bundle).name)
     code = node_main([str(bundle)])

@@ -67,19 +67,28 @@ def _service(plan: Plan, user: str) -> dict[str, Any]:
     }
 
 
-def _container(files: list[str], image: str) -> dict[str, Any]:
+def _container(image: str) -> dict[str, Any]:
     check = {
         "exec": {"command": ["python", "-m", "coordinator_free_launcher.health", "/bundle"]},
         "periodSeconds": 10,
         "timeoutSeconds": 8,
     }
-    mounts = [{"name": "public", "mountPath": f"/bundle/{file}", "subPath": file, "readOnly": True} for file in PUBLIC]
-    mounts += [{"name": "private", "mountPath": f"/bundle/{file}", "subPath": file, "readOnly": True} for file in files]
     return {
         "name": "node",
         "image": image,
         "command": ["python", "-m", "coordinator_free_launcher.container"],
-        "args": ["/bundle", "--first-life", "--stay", "--handover", "/handover"],
+        # A mounted secret is readable by its group; the node takes its key from a file of its own only.
+        "args": [
+            "/bundle",
+            "--from",
+            "/public",
+            "--from",
+            "/private",
+            "--first-life",
+            "--stay",
+            "--handover",
+            "/handover",
+        ],
         "ports": [{"name": "grpc", "containerPort": PORT}],
         "readinessProbe": check,
         "resources": {"limits": {"memory": "256Mi", "cpu": "1"}, "requests": {"memory": "96Mi", "cpu": "50m"}},
@@ -89,7 +98,9 @@ def _container(files: list[str], image: str) -> dict[str, Any]:
             "capabilities": {"drop": ["ALL"]},
         },
         "volumeMounts": [
-            *mounts,
+            {"name": "public", "mountPath": "/public", "readOnly": True},
+            {"name": "private", "mountPath": "/private", "readOnly": True},
+            {"name": "bundle", "mountPath": "/bundle"},
             {"name": "state", "mountPath": "/bundle/state"},
             {"name": "handover", "mountPath": "/handover"},
             {"name": "tmp", "mountPath": "/tmp"},  # noqa: S108 (inside the container)
@@ -97,9 +108,8 @@ def _container(files: list[str], image: str) -> dict[str, Any]:
     }
 
 
-def _stateful_set(plan: Plan, root: Path, user: str, image: str) -> dict[str, Any]:
+def _stateful_set(plan: Plan, user: str, image: str) -> dict[str, Any]:
     labels = {LABEL: plan.name, USER: user}
-    files = private_files(user_folder(root, user))
     spread = {
         "maxSkew": 1,
         "topologyKey": "kubernetes.io/hostname",
@@ -118,10 +128,11 @@ def _stateful_set(plan: Plan, root: Path, user: str, image: str) -> dict[str, An
             "seccompProfile": {"type": "RuntimeDefault"},
         },
         "topologySpreadConstraints": [spread],
-        "containers": [_container(files, image)],
+        "containers": [_container(image)],
         "volumes": [
             {"name": "public", "configMap": {"name": f"{plan.name}-public"}},
             {"name": "private", "secret": {"secretName": pod_name(user), "defaultMode": 0o440}},
+            {"name": "bundle", "emptyDir": {"medium": "Memory"}},
             {"name": "handover", "emptyDir": {}},
             {"name": "tmp", "emptyDir": {}},
         ],
@@ -178,7 +189,7 @@ def _documents(plan: Plan, root: Path, image: str) -> Iterator[dict[str, Any]]:
     for user in plan.names:
         yield _secret(plan, root, user)
         yield _service(plan, user)
-        yield _stateful_set(plan, root, user, image)
+        yield _stateful_set(plan, user, image)
 
 
 def kubernetes_file(plan: Plan, root: Path, image: str = "network-dp:latest") -> str:

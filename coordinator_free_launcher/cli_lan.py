@@ -1,0 +1,74 @@
+"""Commands for users on machines of their own: ``keygen``, ``sign``, ``accept``, ``doctor``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from coordinator_free_launcher.cli_identity import fail, read_plan
+from network_dp.plan import PlanError
+
+Root = Annotated[Path, typer.Option("--dir", help="Folder of this machine's share of the run.")]
+
+
+def keygen_command(
+    name: Annotated[str, typer.Argument(help="Your name in the plan.")],
+    address: Annotated[str, typer.Option(help="HOST:PORT at which the others reach you.")],
+    folder: Root = Path(),
+    bind: Annotated[str | None, typer.Option(help="HOST:PORT to listen at, if not the same.")] = None,
+    data: Annotated[Path | None, typer.Option(help="Your data: .csv, .npy or .jsonl. It stays where it is.")] = None,
+) -> None:
+    """Make your key, here, and a card to give to the person who signs. The key never leaves this machine."""
+    from coordinator_free_launcher.enrol import keygen
+    from coordinator_free_launcher.identity import IdentityError
+    from coordinator_free_launcher.provision import ProvisionError
+
+    try:
+        card = keygen(name, address, folder, bind, data)
+    except (IdentityError, ProvisionError) as error:
+        raise fail(error) from None
+    typer.echo(f"key made. Send {card} to the person who signs; it holds nothing secret")
+
+
+def sign_command(
+    plan_file: Annotated[Path, typer.Argument(metavar="PLAN", help="The plan; cards bring the addresses.")],
+    cards: Annotated[list[Path], typer.Argument(metavar="CARD...", help="One card of every user.")],
+    out: Annotated[Path, typer.Option(help="Folder for the result.")],
+    valid_days: Annotated[float, typer.Option(help="Life of the certificates.")] = 365.0,
+) -> None:
+    """Sign the cards of all users and finish the plan. Needs no network."""
+    from coordinator_free_launcher.enrol import Card, sign
+    from coordinator_free_launcher.identity import IdentityError
+    from coordinator_free_launcher.provision import ProvisionError
+
+    try:
+        public = sign(read_plan(plan_file), [Card.read(path) for path in cards], out, valid_days)
+    except (PlanError, IdentityError, ProvisionError) as error:
+        raise fail(error) from None
+    typer.echo(f"signed. Send the folder {public} to every user; keep {out / 'ca'} to yourself")
+
+
+def accept_command(
+    public: Annotated[Path, typer.Argument(metavar="PUBLIC", help="The folder that `sign` wrote.")],
+    folder: Root = Path(),
+) -> None:
+    """Take the signed plan and certificates, check that they name your key, and complete your bundle."""
+    from coordinator_free_launcher.enrol import accept
+    from coordinator_free_launcher.identity import IdentityError
+    from coordinator_free_launcher.provision import ProvisionError
+
+    try:
+        names = accept(public, folder)
+    except (PlanError, IdentityError, ProvisionError) as error:
+        raise fail(error) from None
+    for name in names:
+        typer.echo(f"ready. Start with: network-dp launch {folder} --only {name}")
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands of this file to the command line."""
+    app.command("keygen")(keygen_command)
+    app.command("sign")(sign_command)
+    app.command("accept")(accept_command)
