@@ -70,6 +70,12 @@ class Tally:
     dummies: int
 
 
+def require_full_noise(units: int, contribution: Payload | None) -> None:
+    """For tasks with noise at every visit: a contribution takes its one component, nothing takes none or one."""
+    if units not in ((0, 1) if contribution is None else (1,)):
+        raise TaskError(f"{units} noise components asked for; each visit of this task has exactly 1")
+
+
 class Task(Protocol):
     """The public interface between a task and whatever moves the token."""
 

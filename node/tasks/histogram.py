@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from network_dp.plan import HistogramTask, Plan, PlanError
 from node.noise import Source, respond, response_coins, uniform_below
 from node.tasks.additive import QUICK_DIMENSION_MAX, AdditiveTask, add
-from node.tasks.base import LocalData, Noise, Payload, PayloadError, Tally, TaskError
+from node.tasks.base import LocalData, Noise, Payload, PayloadError, Tally, TaskError, require_full_noise
 from node.tasks.data import Table
 
 
@@ -79,11 +79,10 @@ class ResponseHistogram:
         return one_hot(int(data.row(index)[0]), self.dimension)
 
     def noise_sum(self, noise: Noise, units: int, contribution: Payload | None) -> Payload:
-        if units != 1:
-            raise TaskError(f"a response has exactly 1 noise component, {units} were asked for")
+        require_full_noise(units, contribution)
         coin, element = noise.units[0]
         if contribution is None:
-            return one_hot(int(element), self.dimension)
+            return one_hot(int(element), self.dimension) * units
         said = respond(int(contribution.argmax()), coin)
         return one_hot(int(said), self.dimension) - contribution
 

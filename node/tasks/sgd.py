@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from network_dp.plan import Plan, PlanError, SgdTask
 from node.noise import Source, discrete_gaussian
 from node.tasks.additive import add
-from node.tasks.base import LocalData, Noise, Payload, PayloadError, Tally, TaskError
+from node.tasks.base import LocalData, Noise, Payload, PayloadError, Tally, TaskError, require_full_noise
 from node.tasks.data import Table
 from node.tasks.fixed_point import GAUSSIAN_REACH, REISSUES_MAX, to_grid
 from node.tasks.losses import loss_of
@@ -92,17 +92,15 @@ class Sgd:
     def contribution(self, received: Payload, data: LocalData, index: int) -> Payload:
         """The gradient at the received model, on the grid. The same data are used at every visit."""
         assert data.labels is not None
-        model = self._projected(
-            _floats(received)
-        )  # ridge is Lipschitz on the ball only: never rely on the sender for that
+        # Ridge is Lipschitz on the ball only: never rely on the sender for that.
+        model = self._projected(_floats(received))
         rows = _floats(data.rows)
         gradient = self.loss.slope(rows @ model, data.labels) @ rows / len(rows)
         return to_grid(gradient, self.grid).astype(np.float64) * self.grid
 
     def noise_sum(self, noise: Noise, units: int, contribution: Payload | None) -> Payload:
-        if units != 1:
-            raise TaskError(f"a step has exactly 1 noise component, {units} were asked for")
-        return _floats(noise.units[0])
+        require_full_noise(units, contribution)
+        return _floats(noise.units[0]) * units
 
     def apply(self, received: Payload, contribution: Payload | None, noise: Payload | None, step: int) -> Payload:
         if noise is None:

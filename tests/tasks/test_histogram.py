@@ -109,6 +109,11 @@ def test_a_truth_never_leaves_without_its_coins(make_plan: MakePlan) -> None:
         task.noise_sum(task.draw(SeededSource(b"")), 0, value)
 
 
+def test_no_component_adds_nothing_on_its_own(make_plan: MakePlan) -> None:
+    task = make_task(make_plan(HISTOGRAM, RR))
+    assert task.noise_sum(task.draw(SeededSource(b"")), 0, None).tolist() == [0, 0, 0, 0]
+
+
 def test_a_gaussian_histogram_is_a_sum_of_one_hot_vectors(make_plan: MakePlan) -> None:
     plan = make_plan(HISTOGRAM, GAUSS)
     task = make_task(plan)

@@ -194,6 +194,11 @@ def test_a_gradient_never_leaves_without_noise(make_plan: MakePlan) -> None:
         task.noise_sum(task.draw(SeededSource(b"")), 0, np.ones(3))
 
 
+def test_no_component_adds_nothing_on_its_own(make_plan: MakePlan) -> None:
+    task = make_sgd(make_plan)
+    assert not task.noise_sum(task.draw(SeededSource(b"")), 0, None).any()
+
+
 @pytest.mark.parametrize(
     "payload", [np.zeros(2), np.zeros(3, np.int64), np.array([0, np.nan, 0]), np.array([0, 2.1, 0])]
 )

@@ -157,6 +157,20 @@ def test_the_largest_token_stays_below_the_limit(make_plan: MakePlan) -> None:
     assert headroom(plan) > 0
 
 
+def test_headroom_counts_every_component_of_a_spread_noise(make_plan: MakePlan) -> None:
+    """100 components of sigma / 10 each, all of one sign, reach ten times as far as one of sigma."""
+    plan = make_plan(MEAN, {**GAUSS, "spread": True}, n=101, topology="ring")
+    steps, sigma_steps = 100 * 101, 2.0 * 2**16
+    worst = steps * (2**16 + 1) + (steps + 1000) * 100 * 40 * sigma_steps / 10
+    assert headroom(plan) == pytest.approx(61 - math.log2(worst))
+
+
+def test_values_go_to_the_nearest_grid_point(make_plan: MakePlan) -> None:
+    """Anything else would move a vector by more than the sqrt(d) grid / 2 that the sensitivity allows for."""
+    task = make_task(make_plan({"kind": "sum", "dimension": 4, "norm": 9.0}, {"sigma": 2000.0, "grid": 1.0}))
+    assert task.prepare(table_of([[0.4, -0.4, 1.6, -1.6]])).rows.tolist() == [[0, 0, 2, -2]]
+
+
 @pytest.mark.parametrize(
     ("noise", "why"),
     [
