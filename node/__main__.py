@@ -1,0 +1,22 @@
+"""``python -m node BUNDLE``: one user, one process."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from node.app import Options, run
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m node", description="Take part in a run as one user.")
+    parser.add_argument("bundle", type=Path, help="the user's folder (made by `network-dp provision` or `sign`)")
+    parser.add_argument("--rejoin", action="store_true", help="come back after a lost or old disk, as receiver only")
+    parser.add_argument("--crash-at", metavar="EFFECT[:N]", help="fault injection, insecure runs only")
+    arguments = parser.parse_args()
+    return run(arguments.bundle, Options(rejoin=arguments.rejoin, crash_at=arguments.crash_at))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,209 @@
+"""Start one user: read the bundle, check the data, open the journal, take part, and end with a clear exit code."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import math
+import signal
+import sys
+import tomllib
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from network_dp import view
+from node import result_file
+from node.config import Bundle, Public, context, read_bundle
+from node.crash import CrashAt
+from node.dice import sources
+from node.errors import BundleError, NodeError
+from node.journal import Journal
+from node.protocol import exits
+from node.protocol.effects import Finished, Stop
+from node.protocol.state import Context, Durable
+from node.protocol.values import Token
+from node.runtime import Runtime
+from node.tasks import DataError, LocalData, Task, TaskError, load_table, make_task
+from node.transport.client import Client
+from node.transport.codec import Frame
+from node.transport.identity import Directory
+from node.transport.server import HealthService, PeerService, start_server
+from node.view_log import ViewLog
+from node.worker import BoundTask
+
+log = logging.getLogger("node")
+
+VERSION = "0.1.0"
+GRACE_S = 0.3
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How to start, beside the bundle."""
+
+    rejoin: bool = False
+    crash_at: str | None = None
+    on_ready: Callable[[], None] = lambda: None
+    on_progress: Callable[[int], None] = lambda step: None
+
+
+def run(folder: Path, options: Options | None = None, public: Public | None = None) -> int:
+    """One user from start to exit code; errors are one plain sentence in the log."""
+    options = options or Options()
+    _set_up_logging(folder.name)
+    try:
+        bundle = read_bundle(folder, public, rejoin=options.rejoin)
+        task = make_task(bundle.public.plan)
+        data = task.prepare(load_table(bundle.data))
+        crash = CrashAt.parse(options.crash_at, bundle.public.plan) if options.crash_at else None
+        runner = asyncio.Runner(loop_factory=_loop_factory())
+        with runner:
+            return runner.run(_serve(bundle, task, data, options, crash))
+    except (DataError, TaskError, BundleError) as error:
+        log.error("%s", error)
+        return exits.BAD_INPUT
+    except NodeError as error:
+        log.error("%s", error)
+        return error.exit_code
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """uvloop where it is installed: a fifth more hops a second."""
+    try:
+        import uvloop
+    except ImportError:
+        return None
+    factory: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
+    return factory
+
+
+def _set_up_logging(name: str) -> None:
+    logging.basicConfig(
+        stream=sys.stderr,
+        level=logging.INFO,
+        format=f"time=%(asctime)s user={name} level=%(levelname)s from=%(name)s %(message)s",
+        force=True,
+    )
+
+
+async def _serve(bundle: Bundle, task: Task, data: LocalData, options: Options, crash: CrashAt | None) -> int:
+    plan = bundle.public.plan
+    # As many random elements as cover a short window of randomised responses (theory.md 5).
+    refresh_dummies = max(1, math.ceil((plan.noise.gamma or 0.0) * (plan.n - 2)))
+    worker = BoundTask(task, data, plan.unit_count, refresh_dummies)
+    ctx = context(plan, bundle.me, worker, noise_every_visit=task.noise_every_visit)
+    journal = Journal(bundle.state, Durable(promised=(0, ctx.start)), sync=plan.walk.durability == "machine")
+    try:
+        return await _with_journal(bundle, task, worker, ctx, journal, options, crash, data.clipped)
+    finally:
+        journal.close()
+
+
+async def _with_journal(
+    bundle: Bundle, task: Task, worker: BoundTask, ctx: Context, journal: Journal, options: Options,
+    crash: CrashAt | None, clipped: int,
+) -> int:  # fmt: skip
+    plan = bundle.public.plan
+    if journal.repaired_bytes:
+        log.warning("cut %d bytes of an unfinished record off the journal", journal.repaired_bytes)
+    if options.rejoin and not journal.durable.rejoined:
+        journal.mark_rejoined()
+    source, dice = sources(plan.insecure_seed, bundle.name, _count_life(bundle.state / "lives"))
+    frame = Frame(plan.run_id, plan.hash)
+    ledger = (0,) * ctx.n if ctx.ledger else ()
+    token_bytes = len(Token(task.initial(source), 0, 0, 0, ledger).encode())
+    client = Client(bundle, frame, addresses(bundle), token_bytes)
+    header = view.encode(
+        "header", schema=view.SCHEMA, run=plan.run_id, plan=plan.hash, user=bundle.name, values=ctx.log_values,
+        insecure=plan.insecure_seed is not None,
+    )  # fmt: skip
+    view_log = ViewLog(bundle.state / "view.jsonl", header)
+    if journal.fresh and clipped:
+        view_log.append(view.encode("clipped", count=clipped))
+
+    def finished(effect: Finished) -> None:
+        values = result_file.describe(plan, task, effect, len(ledger))
+        result_file.write(bundle.state / "result.json", values)
+
+    runtime = Runtime(
+        ctx, journal, view_log, client, dice, lambda: worker.supply(source), finished, options.on_progress, crash
+    )
+    service = PeerService(
+        Directory(bundle.public), frame, bundle.me, plan.names, token_bytes, runtime.ask, lambda: runtime.phase, VERSION
+    )
+    try:
+        return await _take_part(bundle, service, runtime, client, options)
+    finally:
+        view_log.close()
+
+
+async def _take_part(bundle: Bundle, service: PeerService, runtime: Runtime, client: Client, options: Options) -> int:
+    health = HealthService(service)
+    try:
+        server = await start_server(bundle, service, health)
+    except RuntimeError:
+        text = f"cannot listen on {bundle.bind}: the port is taken, or the address is not this machine's"
+        raise BundleError(text) from None
+    _warn_if_insecure(bundle)
+    asked: asyncio.Future[Any] = asyncio.ensure_future(_signal())
+    health.serving = True
+    gc.collect()
+    gc.freeze()
+    options.on_ready()
+    log.info("serving on %s", bundle.bind)
+    runtime.begin()
+    try:
+        waited: set[asyncio.Future[Any]] = {runtime.stopped, asked}
+        await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
+        health.serving = False
+        if runtime.stopped.done():
+            stop: Stop = runtime.stopped.result()
+            log.log(logging.INFO if stop.code == exits.DONE else logging.ERROR, "%s", stop.text)
+            return stop.code
+        runtime.stop()
+        log.info("asked to stop: the token, if it is here, is in the journal")
+        return exits.DONE if runtime.phase[1] else exits.STOPPED
+    finally:
+        asked.cancel()
+        await runtime.close()
+        await client.close()
+        await server.stop(GRACE_S)
+
+
+async def _signal() -> None:
+    """Returns when the operator asks this process to end."""
+    asked = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, asked.set)
+    await asked.wait()
+
+
+def _count_life(path: Path) -> int:
+    """How often this user was started: a seeded (insecure) user must not repeat its draws after a restart."""
+    with path.open("a+b") as file:
+        file.write(b".")
+        return file.tell()
+
+
+def _warn_if_insecure(bundle: Bundle) -> None:
+    if bundle.public.plan.insecure_seed is not None:
+        log.warning("INSECURE: noise and routing are seeded by the plan; for tests only")
+
+
+def addresses(bundle: Bundle) -> tuple[str, ...]:
+    """The plan's addresses, overridden by a local addresses.toml (name = "HOST:PORT") where one is there."""
+    found = {user.name: user.address for user in bundle.public.plan.users}
+    path = bundle.folder / "addresses.toml"
+    if path.exists():
+        try:
+            changes = tomllib.loads(path.read_text())
+        except tomllib.TOMLDecodeError as error:
+            raise BundleError(f"{path}: {error}") from None
+        for name, address in changes.items():
+            if name not in found or not isinstance(address, str) or ":" not in address:
+                raise BundleError(f'{path}: {name} = "{address}": must be a user of the plan = "HOST:PORT"')
+            found[name] = address
+    return tuple(found[name] for name in bundle.public.plan.names)

@@ -1,0 +1,42 @@
+"""Crash on purpose at a given effect: ``--crash-at EFFECT[:N]``, in insecure runs only (fault injection)."""
+
+from __future__ import annotations
+
+import os
+import signal
+from dataclasses import dataclass, field
+
+from network_dp.plan import Plan
+from node.errors import BundleError
+from node.protocol import effects
+from node.protocol.effects import Effect, Send
+
+_EFFECTS = ("Persist", "Log", "Reply", "Compute", "Finished")
+_SENDS = ("Offer", "Handoff", "Locate", "Fence", "Publish")
+
+
+@dataclass(slots=True)
+class CrashAt:
+    """Kills the process right before the n-th effect of a kind is carried out."""
+
+    kind: str
+    left: int
+    seen: list[str] = field(default_factory=list)
+
+    @classmethod
+    def parse(cls, text: str, plan: Plan) -> CrashAt:
+        kind, _, number = text.partition(":")
+        if plan.insecure_seed is None:
+            raise BundleError("--crash-at is for insecure runs only (a plan with insecure_seed)")
+        if kind not in _EFFECTS + _SENDS or (number and not number.isdigit()):
+            raise BundleError(f"--crash-at {text}: EFFECT[:N] with EFFECT one of {', '.join(_EFFECTS + _SENDS)}")
+        return cls(kind, int(number or 1))
+
+    def __call__(self, effect: Effect) -> None:
+        name = type(effect.request).__name__ if isinstance(effect, Send) else type(effect).__name__
+        assert hasattr(effects, type(effect).__name__)
+        if name != self.kind:
+            return
+        self.left -= 1
+        if self.left == 0:
+            os.kill(os.getpid(), signal.SIGKILL)

@@ -1,0 +1,223 @@
+"""The journal: changes of the durable state, append-only, checksummed, durable before anybody hears of them.
+
+File: an 8-byte magic, then records. A record is a head (body length, checksum of that length) and a body (checksum,
+length of the JSON part, JSON, raw byte strings the JSON refers to). Replaying all changes gives the state back.
+
+A crash can tear the last record only: a torn tail was never acted upon, and is cut off. Damage anywhere else means
+that the disk lies, and the node refuses to start. Compaction writes the whole state as one record into a new file and
+renames it over the old one.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import struct
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from node.errors import CorruptJournalError, DiskFullError, LockedError
+from node.protocol.machine import apply
+from node.protocol.messages import Result
+from node.protocol.state import Custody, Durable
+from node.protocol.values import Hop
+
+MAGIC: Final = b"NDPJRN1\n"
+COMPACT_BYTES: Final = 1 << 20
+_HEAD: Final = struct.Struct("<QI")
+_BODY: Final = struct.Struct("<II")
+_MAPS: Final = frozenset({"edges", "taken", "given", "votes"})
+
+
+# ---- values to bytes -----------------------------------------------------------------------------------------
+
+
+def _pack(value: Any, blobs: list[bytes]) -> Any:
+    match value:
+        case bytes():
+            blobs.append(value)
+            return ["b", len(value)]
+        case Hop():
+            return ["h", *value.epoch, value.step]
+        case Custody():
+            return ["c", *(_pack(item, blobs) for item in value)]
+        case Result():
+            return ["r", *(_pack(item, blobs) for item in value)]
+        case Mapping():
+            return ["m", *([key, _pack(item, blobs)] for key, item in value.items())]
+        case tuple():
+            return ["e", *value]
+        case _:
+            return value
+
+
+class _Blobs:
+    def __init__(self, data: memoryview) -> None:
+        self._data = data
+
+    def take(self, size: int) -> bytes:
+        taken, self._data = bytes(self._data[:size]), self._data[size:]
+        if len(taken) != size:
+            raise ValueError("byte string cut short")
+        return taken
+
+
+def _unpack(value: Any, blobs: _Blobs) -> Any:
+    match value:
+        case ["b", int(size)]:
+            return blobs.take(size)
+        case ["h", int(counter), int(issuer), int(step)]:
+            return Hop((counter, issuer), step)
+        case ["c", *items]:
+            return Custody(*(_unpack(item, blobs) for item in items))
+        case ["r", *items]:
+            return Result(*(_unpack(item, blobs) for item in items))
+        case ["m", *items]:
+            return {int(key): _unpack(item, blobs) for key, item in items}
+        case ["e", int(counter), int(issuer)]:
+            return (counter, issuer)
+        case list():
+            raise ValueError("unknown value")
+        case _:
+            return value
+
+
+def encode_changes(changes: Mapping[str, Any]) -> bytes:
+    """One record, head and all."""
+    blobs: list[bytes] = []
+    text = json.dumps({name: _pack(value, blobs) for name, value in changes.items()}, separators=(",", ":")).encode()
+    rest = b"".join((text, *blobs))
+    body = _BODY.pack(zlib.crc32(rest), len(text)) + rest
+    return _HEAD.pack(len(body), zlib.crc32(struct.pack("<Q", len(body)))) + body
+
+
+def decode_body(body: memoryview) -> dict[str, Any]:
+    """Changes of one record, or ``ValueError``."""
+    checksum, n_text = _BODY.unpack_from(body)
+    rest = body[_BODY.size :]
+    if zlib.crc32(rest) != checksum:
+        raise ValueError("checksum differs")
+    values = json.loads(bytes(rest[:n_text]))
+    blobs = _Blobs(rest[n_text:])
+    changes = {name: _unpack(value, blobs) for name, value in values.items()}
+    if not changes.keys() <= set(Durable._fields):
+        raise ValueError("unknown field")
+    return changes
+
+
+# ---- the file ------------------------------------------------------------------------------------------------
+
+
+def replay(data: bytes, start: Durable, where: Path) -> tuple[Durable, int]:
+    """The state after all whole records, and the length of the file up to there."""
+    durable, at, view = start, len(MAGIC), memoryview(data)
+    while at < len(data):
+        if not any(view[at:]):  # zeros: a length that was extended, bytes that never came
+            break
+        if len(data) - at < _HEAD.size:
+            break
+        size, checksum = _HEAD.unpack_from(data, at)
+        if zlib.crc32(struct.pack("<Q", size)) != checksum:
+            raise CorruptJournalError(f"{where}: damaged at byte {at}. Restore this disk, or come back with --rejoin.")
+        end = at + _HEAD.size + size
+        if end > len(data):
+            break
+        try:
+            changes = decode_body(view[at + _HEAD.size : end])
+        except (ValueError, TypeError, struct.error) as error:
+            if end == len(data):
+                break
+            text = f"{where}: damaged at byte {at} ({error}). Restore this disk, or come back with --rejoin."
+            raise CorruptJournalError(text) from None
+        durable, at = apply(durable, changes), end
+    return durable, at
+
+
+class Journal:
+    """The journal of one user's state directory, locked for this process."""
+
+    def __init__(self, folder: Path, start: Durable, *, sync: bool) -> None:
+        self._path = folder / "journal"
+        self._sync = sync
+        self._lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(self._lock)
+            raise LockedError(f"{folder} is in use by another process: this user runs already") from None
+        self._file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
+        data = self._path.read_bytes()
+        if len(data) < len(MAGIC):
+            self._write(MAGIC[len(data) :] if MAGIC.startswith(data) else MAGIC, sync=True)
+            data = MAGIC
+        if not data.startswith(MAGIC):
+            raise CorruptJournalError(f"{self._path} is not a journal of this version")
+        self.durable, self._size = replay(data, start, self._path)
+        self.repaired_bytes = len(data) - self._size
+        self.fresh = self._size == len(MAGIC)
+        if self.repaired_bytes:
+            os.ftruncate(self._file, self._size)
+        self._compact_at = max(COMPACT_BYTES, 4 * self._size)
+
+    def append(self, changes: Mapping[str, Any], *, sync: bool) -> None:
+        """Write one record whole, or nothing and ``DiskFullError``."""
+        record = encode_changes(changes)
+        try:
+            self._write(record, sync=sync)
+        except OSError as error:
+            os.ftruncate(self._file, self._size)
+            raise DiskFullError(f"{self._path}: {error.strerror}") from None
+        self._size += len(record)
+
+    def mark_rejoined(self) -> None:
+        """Give up whatever this disk says about tokens in hand: from now on a receiver only."""
+        changes = {"rejoined": True, "custody": None}
+        self.append(changes, sync=True)
+        self.durable = apply(self.durable, changes)
+
+    def _write(self, data: bytes, *, sync: bool) -> None:
+        left = memoryview(data)
+        while left:
+            left = left[os.write(self._file, left) :]
+        if sync and self._sync:
+            os.fdatasync(self._file)
+
+    @property
+    def due(self) -> bool:
+        """Has the history grown so much that it should be compacted?"""
+        return self._size >= self._compact_at
+
+    def compact(self, durable: Durable) -> bool:
+        """Replace the history by its result; the view log must be safe on disk before."""
+        record = MAGIC + encode_changes(durable._asdict())
+        fresh = self._path.with_name("journal.new")
+        try:
+            with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+                file.write(record)
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError:
+            fresh.unlink(missing_ok=True)
+            self._compact_at *= 2
+            return False
+        fresh.rename(self._path)
+        os.close(self._file)
+        self._file = os.open(self._path, os.O_RDWR | os.O_APPEND)
+        self._size = len(record)
+        self._compact_at = max(COMPACT_BYTES, 4 * self._size)
+        self._sync_folder()
+        return True
+
+    def _sync_folder(self) -> None:
+        folder = os.open(self._path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+    def close(self) -> None:
+        os.close(self._file)
+        os.close(self._lock)

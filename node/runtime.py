@@ -1,0 +1,223 @@
+"""One user's process around the protocol core: carries out effects in order, feeds events back.
+
+The core decides; this file only does. A transition's ``Persist`` comes first; if the disk refuses it, the whole
+transition is void. Noise is drawn ahead, between hops, never while a token waits (theory.md 8.3).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from node.errors import DiskFullError
+from node.journal import Journal
+from node.protocol.effects import (
+    Answered,
+    Begin,
+    Compute,
+    Computed,
+    Effect,
+    Event,
+    Finished,
+    Log,
+    Note,
+    Persist,
+    PersistFailed,
+    Received,
+    Reply,
+    Send,
+    Stop,
+    Stopping,
+    Tick,
+)
+from node.protocol.machine import step
+from node.protocol.messages import Answer, Request
+from node.protocol.state import Context, Dice, Inputs, State
+from node.transport.client import Client
+from node.view_log import ViewLog
+from node.worker import Supply
+
+log = logging.getLogger("node.runtime")
+
+STOCK = 2  # noises drawn ahead
+
+
+class Runtime:
+    """Owns the state of one user and is the only one to change it."""
+
+    def __init__(
+        self, ctx: Context, journal: Journal, view_log: ViewLog, client: Client, dice: Dice,
+        draw: Callable[[], Supply], on_finished: Callable[[Finished], None], on_progress: Callable[[int], None],
+        fault: Callable[[Effect], None] | None = None,
+    ) -> None:  # fmt: skip
+        self._ctx = ctx
+        self._journal = journal
+        self._view_log = view_log
+        self._client = client
+        self._dice = dice
+        self._draw = draw
+        self._on_finished = on_finished
+        self._on_progress = on_progress
+        self._fault = fault
+        self._state = State(durable=journal.durable)
+        self._stock: deque[Supply] = deque()
+        self._queue: deque[Event] = deque()
+        self._running = False
+        self._waiting: dict[int, asyncio.Future[Answer]] = {}
+        self._ticket = 0
+        self._timer: asyncio.TimerHandle | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._loop = asyncio.get_running_loop()
+        self.stopped: asyncio.Future[Stop] = self._loop.create_future()
+        self._restock()
+
+    @property
+    def phase(self) -> tuple[str, bool]:
+        return self._state.phase.name, self._state.durable.final
+
+    # ---- events in --------------------------------------------------------------------------------------------
+
+    def begin(self) -> None:
+        self.feed(Begin())
+        self._view_log.settle()
+
+    def stop(self) -> None:
+        self.feed(Stopping())
+
+    async def ask(self, peer: int, request: Request) -> Answer:
+        """A peer's request: the core always replies within the transition."""
+        self._ticket += 1
+        ticket = self._ticket
+        future: asyncio.Future[Answer] = self._loop.create_future()
+        self._waiting[ticket] = future
+        self.feed(Received(peer, ticket, request))
+        try:
+            return await future
+        finally:
+            self._waiting.pop(ticket, None)
+
+    def feed(self, event: Event) -> None:
+        """Process an event; events caused meanwhile wait in line, so transitions never nest."""
+        self._queue.append(event)
+        if self._running:
+            return
+        self._running = True
+        try:
+            while self._queue and not self.stopped.done():
+                self._transition(self._queue.popleft())
+        finally:
+            self._running = False
+        self._set_timer()
+
+    def _transition(self, event: Event) -> None:
+        inputs = Inputs(self._loop.time(), self._dice, self._take_supply, time.time())
+        after, effects = step(self._ctx, self._state, event, inputs)
+        if effects and isinstance(effects[0], Persist):
+            try:
+                self._hook(effects[0])
+                self._journal.append(effects[0].changes, sync=effects[0].sync)
+            except DiskFullError as error:
+                log.error("%s", error)
+                if not isinstance(event, PersistFailed):
+                    self._queue.appendleft(PersistFailed(event))
+                return
+            effects = effects[1:]
+        self._state = after
+        for effect in effects:
+            self._hook(effect)
+            self._carry_out(effect)
+        if self._journal.due:
+            self._view_log.sync()
+            self._journal.compact(after.durable)
+
+    def _hook(self, effect: Effect) -> None:
+        if self._fault is not None:
+            self._fault(effect)
+
+    # ---- effects out ------------------------------------------------------------------------------------------
+
+    def _carry_out(self, effect: Effect) -> None:
+        match effect:
+            case Send(peer, attempt, request):
+                self._spawn(self._send(peer, attempt, request))
+            case Reply(ticket, answer):
+                future = self._waiting.get(ticket)
+                if future is not None and not future.done():
+                    future.set_result(answer)
+            case Log(line):
+                self._log_view(line)
+            case Compute(payload, number, supply):
+                self._spawn(self._compute(payload, number, supply))
+            case Finished():
+                self._on_finished(effect)
+            case Note(level, text):
+                log.log(logging.getLevelNamesMapping()[level.upper()], "%s", text)
+            case Stop():
+                if not self.stopped.done():
+                    self.stopped.set_result(effect)
+            case Persist():
+                raise AssertionError("Persist must come first")
+
+    def _log_view(self, line: str) -> None:
+        try:
+            self._view_log.append(line)
+        except OSError as error:
+            log.error("the view log could not be written (%s): this visit will be missing in it", error.strerror)
+        if line.startswith('{"kind":"visit"'):
+            custody = self._state.durable.custody
+            if custody is not None:
+                self._on_progress(custody.hop.step)
+
+    def _spawn(self, coroutine: Any) -> None:
+        task = self._loop.create_task(coroutine)
+        self._tasks.add(task)
+        task.add_done_callback(self._done)
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and task.exception() is not None and not self.stopped.done():
+            self.stopped.set_exception(task.exception() or RuntimeError())
+
+    async def _send(self, peer: int, attempt: int, request: Request) -> None:
+        answer = await self._client.send(peer, request)
+        self.feed(Answered(peer, attempt, request, answer))
+
+    async def _compute(self, payload: Any, number: int, supply: Supply) -> None:
+        work = self._ctx.worker.contribute
+        self.feed(Computed(await self._loop.run_in_executor(None, work, payload, number, supply)))
+
+    # ---- time and noise ---------------------------------------------------------------------------------------
+
+    def _set_timer(self) -> None:
+        wake_at = self._state.wake_at
+        if self._timer is not None:
+            if wake_at is not None and self._timer.when() == wake_at and not self._timer.cancelled():
+                return
+            self._timer.cancel()
+            self._timer = None
+        if wake_at is not None and not self.stopped.done():
+            self._timer = self._loop.call_at(wake_at, self._tick)
+
+    def _tick(self) -> None:
+        self._timer = None
+        self.feed(Tick())
+
+    def _take_supply(self) -> Supply:
+        self._loop.call_soon(self._restock)
+        return self._stock.popleft() if self._stock else self._draw()
+
+    def _restock(self) -> None:
+        while len(self._stock) < STOCK:
+            self._stock.append(self._draw())
+
+    async def close(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        for task in list(self._tasks):
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=1.0)

@@ -1,0 +1,213 @@
+"""The sending side: one channel and one hop stream per warm peer, a bounded number of them.
+
+A sender trusts exactly one certificate per peer: the peer's own, as root, under the peer's own DNS name. Every call
+ends in bounded time with an answer or with None.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import grpc
+import grpc.aio
+from cryptography import x509
+
+from network_dp.plan import Timing
+from node.config import DNS_SUFFIX, Bundle, spki_pin
+from node.protocol.messages import Answer, Fence, Handoff, Locate, Offer, Publish, Request
+from node.protocol.values import Hop
+from node.transport import codec
+from node.transport.codec import CHUNK_BYTES, INLINE_BYTES, Frame, WireError
+from node.wire.v1 import peer_pb2 as pb
+from node.wire.v1 import peer_pb2_grpc
+
+log = logging.getLogger("node.client")
+
+MAX_WARM = 16
+MAX_QUESTIONS_AT_ONCE = 16
+BYTES_PER_SECOND_FLOOR = 1_000_000  # how slow a link may be before a hand-over counts as unanswered
+
+
+def channel_options(name: str, token_bytes: int) -> list[tuple[str, Any]]:
+    return [
+        ("grpc.ssl_target_name_override", name + DNS_SUFFIX),
+        ("grpc.enable_http_proxy", 0),
+        ("grpc.use_local_subchannel_pool", 1),
+        ("grpc.max_reconnect_backoff_ms", 1_000),
+        ("grpc.dns_min_time_between_resolutions_ms", 500),
+        ("grpc.keepalive_time_ms", 20_000),
+        ("grpc.http2.ping_timeout_ms", 5_000),
+        ("grpc.keepalive_permit_without_calls", 1),
+        ("grpc.max_receive_message_length", token_bytes + 1024 * 1024),
+        ("grpc.max_send_message_length", -1),
+    ]
+
+
+class _Link:
+    """A channel to one peer, and its hop stream once one was needed."""
+
+    def __init__(self, channel: grpc.aio.Channel) -> None:
+        self.channel = channel
+        self.stub = peer_pb2_grpc.PeerStub(channel)
+        self.stream: Any = None
+        self.busy = 0
+
+    async def close(self) -> None:
+        if self.stream is not None:
+            self.stream.cancel()
+        await self.channel.close()
+
+
+class Client:
+    """Sends requests to peers by index."""
+
+    def __init__(self, bundle: Bundle, frame: Frame, addresses: tuple[str, ...], token_bytes: int) -> None:
+        self._bundle = bundle
+        self._frame = frame
+        self._addresses = addresses
+        self._token_bytes = token_bytes
+        self._timing: Timing = bundle.public.plan.timing
+        self._links: OrderedDict[int, _Link] = OrderedDict()
+        self._questions = asyncio.Semaphore(MAX_QUESTIONS_AT_ONCE)
+        self._expiry: dict[int, float] = {}
+        self._serial = 0
+        self._closing: set[asyncio.Task[None]] = set()
+
+    def _check_expiry(self, peer: int) -> None:
+        """gRPC keeps old connections alive past their certificates: look before every hop."""
+        if peer not in self._expiry:
+            certificate = x509.load_pem_x509_certificate(self._bundle.public.certificates[peer])
+            if spki_pin(certificate) != self._bundle.public.plan.users[peer].key:
+                raise WireError("the certificate at hand is not the key the plan pins")
+            self._expiry[peer] = certificate.not_valid_after_utc.timestamp()
+        if time.time() >= self._expiry[peer]:
+            raise WireError("its certificate has expired")
+
+    def _link(self, peer: int) -> _Link:
+        link = self._links.get(peer)
+        if link is not None:
+            self._links.move_to_end(peer)
+            return link
+        bundle = self._bundle
+        credentials = grpc.ssl_channel_credentials(
+            root_certificates=bundle.public.certificates[peer],
+            private_key=bundle.key_pem,
+            certificate_chain=bundle.certificate_pem,
+        )
+        options = channel_options(bundle.public.plan.users[peer].name, self._token_bytes)
+        link = _Link(grpc.aio.secure_channel(_target(self._addresses[peer]), credentials, options=options))
+        self._links[peer] = link
+        self._evict()
+        return link
+
+    def _evict(self) -> None:
+        for peer in list(self._links):
+            if len(self._links) <= MAX_WARM:
+                return
+            if not self._links[peer].busy:
+                self._drop(peer)
+
+    def _drop(self, peer: int) -> None:
+        link = self._links.pop(peer, None)
+        if link is not None:
+            task = asyncio.get_running_loop().create_task(link.close())
+            self._closing.add(task)
+            task.add_done_callback(self._closing.discard)
+
+    async def send(self, peer: int, request: Request) -> Answer | None:
+        """One request, answered in bounded time; None when no answer came."""
+        match request:
+            case Offer(hop):
+                body = pb.HopRequest(context=self._frame.context(hop), offer=pb.Offer())
+                return await self._guarded(peer, self._timing.offer_timeout_s, lambda link: self._hop(link, [body]))
+            case Handoff():
+                pieces = self._pieces(request)
+                patience = self._timing.handoff_timeout_s + len(request.token) / BYTES_PER_SECOND_FLOOR
+                return await self._guarded(peer, patience, lambda link: self._hop(link, pieces))
+            case Locate() | Fence() | Publish():
+                async with self._questions:
+                    return await self._question(peer, request)
+
+    def _pieces(self, handoff: Handoff) -> list[Any]:
+        """A hand-over as messages: one, or the first and its chunks."""
+        token, size = handoff.token, len(handoff.token)
+        first = token if size <= INLINE_BYTES else token[:CHUNK_BYTES]
+        head = pb.Handoff(grant=handoff.grant, key=handoff.key, size=size, token=first)
+        context = self._frame.context(handoff.hop)
+        rest = range(len(first), size, CHUNK_BYTES)
+        chunks = [pb.HopRequest(context=context, chunk=pb.Chunk(data=token[at : at + CHUNK_BYTES])) for at in rest]
+        return [pb.HopRequest(context=context, handoff=head), *chunks]
+
+    async def _hop(self, link: _Link, pieces: list[Any]) -> Answer:
+        if link.stream is None:
+            link.stream = link.stub.Hop()
+        self._serial += 1
+        pieces[0].serial = self._serial
+        for piece in pieces:
+            await link.stream.write(piece)
+        message = await link.stream.read()
+        if message is grpc.aio.EOF:
+            raise WireError("the stream ended")
+        self._frame.check(message.context)
+        if message.serial != self._serial:
+            raise WireError("an answer to another question")
+        return codec.hop_answer_in(message)
+
+    async def _question(self, peer: int, request: Locate | Fence | Publish) -> Answer | None:
+        frame = self._frame
+        patience = self._timing.locate_timeout_s
+        if isinstance(request, Publish):
+            patience += len(request.result.token) / BYTES_PER_SECOND_FLOOR
+
+        async def ask(link: _Link) -> Answer:
+            match request:
+                case Locate():
+                    return codec.located_in(await link.stub.Locate(pb.LocateRequest(context=frame.context())))
+                case Fence(epoch):
+                    question = pb.FenceRequest(context=frame.context(Hop(epoch, -1)))
+                    return codec.promise_in(await link.stub.Fence(question))
+                case Publish():
+                    return codec.published_in(await link.stub.Publish(iter(codec.publish_out(frame, request))))
+
+        return await self._guarded(peer, patience, ask)
+
+    async def _guarded(self, peer: int, timeout_s: float, call: Callable[[_Link], Awaitable[Answer]]) -> Answer | None:
+        """Run a call; whatever goes wrong between here and the peer is no answer, and the channel is made anew."""
+        link: _Link | None = None
+        try:
+            self._check_expiry(peer)
+            link = self._link(peer)
+            link.busy += 1
+            async with asyncio.timeout(timeout_s):
+                return await call(link)
+        except (grpc.RpcError, grpc.aio.UsageError, WireError, TimeoutError, asyncio.InvalidStateError) as error:
+            log.info("no answer from %s: %s", self._bundle.public.plan.users[peer].name, _reason(error))
+            if self._links.get(peer) is link:
+                self._drop(peer)
+            return None
+        finally:
+            if link is not None:
+                link.busy -= 1
+
+    async def close(self) -> None:
+        for peer in list(self._links):
+            self._drop(peer)
+        if self._closing:
+            await asyncio.wait(self._closing, timeout=1.0)
+
+
+def _target(address: str) -> str:
+    """An ``ipv4:`` target skips name resolution (up to 1 ms a hop)."""
+    host = address.rsplit(":", 1)[0]
+    return f"ipv4:{address}" if host.replace(".", "").isdigit() else address
+
+
+def _reason(error: BaseException) -> str:
+    if isinstance(error, grpc.aio.AioRpcError):
+        return f"{error.code().name} {error.details() or ''}"[:200]
+    return f"{type(error).__name__} {error}"[:200]

@@ -1,0 +1,204 @@
+"""Protobuf to values and back, strictly: what does not fit the contract is a ``WireError``, never a guess."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from node.protocol.messages import (
+    Accepted,
+    Already,
+    Declined,
+    Granted,
+    HandoffAnswer,
+    Located,
+    OfferAnswer,
+    Promise,
+    Publish,
+    Published,
+    Refused,
+    Result,
+    Why,
+)
+from node.protocol.values import NO_HOP, Epoch, Hop
+from node.wire.v1 import peer_pb2 as pb
+
+CHUNK_BYTES: Final = 512 * 1024
+INLINE_BYTES: Final = 1024 * 1024
+SECRET_BYTES: Final = 16
+KEY_BYTES: Final = 32
+
+_WHY_OUT: Final = {why: getattr(pb, f"WHY_{why.name}") for why in Why}
+_WHY_IN: Final = {number: why for why, number in _WHY_OUT.items()}
+
+
+class WireError(ValueError):
+    """A message outside the contract."""
+
+
+class Frame:
+    """The context every message carries, for one run."""
+
+    def __init__(self, run_id: str, plan_hash: str) -> None:
+        self.run_id = bytes.fromhex(run_id)
+        self.plan_hash = bytes.fromhex(plan_hash)
+
+    def context(self, hop: Hop = NO_HOP) -> Any:
+        epoch = pb.Epoch(counter=hop.epoch[0], issuer=hop.epoch[1])
+        return pb.Context(run_id=self.run_id, plan_hash=self.plan_hash, epoch=epoch, step=hop.step)
+
+    def check(self, context: Any) -> Hop:
+        """The hop of a message of this run; another run or plan is refused."""
+        if context.run_id != self.run_id or context.plan_hash != self.plan_hash:
+            raise WireError("a message of another run or plan")
+        return Hop(epoch_in(context.epoch), _bounded(context.step))
+
+
+def _bounded(value: int) -> int:
+    if not -1 <= value < 2**62:
+        raise WireError("a number out of range")
+    return value
+
+
+def epoch_in(message: Any) -> Epoch:
+    return _bounded(message.counter), _bounded(message.issuer)
+
+
+def epoch_out(epoch: Epoch) -> Any:
+    return pb.Epoch(counter=epoch[0], issuer=epoch[1])
+
+
+def _hop_in(message: Any) -> Hop:
+    return Hop(epoch_in(message.epoch), _bounded(message.step))
+
+
+def _hop_out(hop: Hop) -> Any:
+    return pb.Hop(epoch=epoch_out(hop.epoch), step=hop.step)
+
+
+def _why_in(number: int) -> Why:
+    if number not in _WHY_IN:
+        raise WireError("an unknown reason")
+    return _WHY_IN[number]
+
+
+def _sized(data: bytes, size: int) -> bytes:
+    if len(data) != size:
+        raise WireError("a secret of the wrong size")
+    return data
+
+
+def hop_answer_out(frame: Frame, hop: Hop, serial: int, answer: OfferAnswer | HandoffAnswer) -> Any:
+    message = pb.HopAnswer(context=frame.context(hop), serial=serial)
+    match answer:
+        case Granted(grant):
+            message.granted.grant = grant
+        case Already():
+            message.already.SetInParent()
+        case Accepted():
+            message.accepted.SetInParent()
+        case Declined(why, promised):
+            message.declined.MergeFrom(pb.Declined(why=_WHY_OUT[why], promised=epoch_out(promised)))
+        case Refused(why, promised):
+            message.refused.MergeFrom(pb.Refused(why=_WHY_OUT[why], promised=epoch_out(promised)))
+    return message
+
+
+def hop_answer_in(message: Any) -> OfferAnswer | HandoffAnswer:
+    match message.WhichOneof("body"):
+        case "granted":
+            return Granted(_sized(message.granted.grant, SECRET_BYTES))
+        case "already":
+            return Already()
+        case "accepted":
+            return Accepted()
+        case "declined":
+            return Declined(_why_in(message.declined.why), epoch_in(message.declined.promised))
+        case "refused":
+            return Refused(_why_in(message.refused.why), epoch_in(message.refused.promised))
+    raise WireError("an empty answer")
+
+
+def _result_in(message: Any) -> Result:
+    return Result(epoch_in(message.epoch), _sized(message.end, SECRET_BYTES), message.token)
+
+
+def _result_out(result: Result | None) -> Any:
+    if result is None:
+        return None
+    return pb.Result(epoch=epoch_out(result.epoch), end=result.end, token=result.token)
+
+
+def located_out(frame: Frame, answer: Located) -> Any:
+    return pb.LocateAnswer(
+        context=frame.context(),
+        rank=_hop_out(answer.rank),
+        responsible=answer.responsible,
+        promised=epoch_out(answer.promised),
+        taken=_hop_out(answer.taken),
+        given=_hop_out(answer.given),
+        vote=epoch_out(answer.vote),
+        # Only a final result is told to whoever asks; one still voted on goes into promises.
+        result=_result_out(answer.result) if answer.final else None,
+        final=answer.final,
+    )
+
+
+def located_in(message: Any) -> Located:
+    return Located(
+        rank=_hop_in(message.rank),
+        responsible=message.responsible,
+        promised=epoch_in(message.promised),
+        taken=_hop_in(message.taken),
+        given=_hop_in(message.given),
+        vote=epoch_in(message.vote),
+        result=_result_in(message.result) if message.HasField("result") else None,
+        final=message.final,
+    )
+
+
+def promise_out(frame: Frame, answer: Promise) -> Any:
+    return pb.FenceAnswer(
+        context=frame.context(),
+        granted=answer.granted,
+        why=_WHY_OUT[answer.why] if answer.why else pb.WHY_UNSPECIFIED,
+        promised=epoch_out(answer.promised),
+        rank=_hop_out(answer.rank),
+        result=_result_out(answer.result),
+        final=answer.final,
+    )
+
+
+def promise_in(message: Any) -> Promise:
+    return Promise(
+        granted=message.granted,
+        why=None if message.why == pb.WHY_UNSPECIFIED else _why_in(message.why),
+        promised=epoch_in(message.promised),
+        rank=_hop_in(message.rank),
+        result=_result_in(message.result) if message.HasField("result") else None,
+        final=message.final,
+    )
+
+
+def publish_out(frame: Frame, message: Publish) -> list[Any]:
+    """One message, or several when the token is long; the first carries everything but the rest of the token."""
+    result, token = message.result, message.result.token
+    pieces = [token[at : at + CHUNK_BYTES] for at in range(0, len(token), CHUNK_BYTES)] or [b""]
+    first = pb.PublishRequest(
+        context=frame.context(Hop(result.epoch, -1)),
+        end=result.end,
+        final=message.final,
+        everybody=message.everybody,
+        size=len(token),
+        token=pieces[0],
+    )
+    return [first, *(pb.PublishRequest(token=piece) for piece in pieces[1:])]
+
+
+def published_out(frame: Frame, answer: Published) -> Any:
+    return pb.PublishAnswer(
+        context=frame.context(), accepted=answer.accepted, promised=epoch_out(answer.promised)
+    )
+
+
+def published_in(message: Any) -> Published:
+    return Published(message.accepted, epoch_in(message.promised))

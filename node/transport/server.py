@@ -1,0 +1,178 @@
+"""The receiving side: a gRPC service over mutual TLS. Every call is one user's, known by its certificate.
+
+Answers are typed messages; a gRPC status never means "refused". What a caller outside the plan gets is
+PERMISSION_DENIED, and a log line without any payload.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
+
+import grpc
+import grpc.aio
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+
+from node.config import Bundle
+from node.protocol import values
+from node.protocol.messages import Answer, Fence, Handoff, Locate, Offer, Publish, Refused, Request, Result, Why
+from node.protocol.values import NO_EPOCH
+from node.transport import codec
+from node.transport.codec import Frame, WireError
+from node.transport.identity import Directory, NotInPlanError, pem_of
+from node.wire.v1 import peer_pb2 as pb
+from node.wire.v1 import peer_pb2_grpc
+
+log = logging.getLogger("node.server")
+
+Ask = Callable[[int, Request], Awaitable[Answer]]
+
+SERVER_OPTIONS = [
+    ("grpc.so_reuseport", 0),
+    ("grpc.max_receive_message_length", 4 * 1024 * 1024),
+    ("grpc.max_send_message_length", -1),
+    ("grpc.http2.min_ping_interval_without_data_ms", 5_000),
+    ("grpc.keepalive_permit_without_calls", 1),
+]
+
+
+class PeerService(peer_pb2_grpc.PeerServicer):  # type: ignore[misc]
+    """Turns messages into protocol events and waits for the protocol's answer."""
+
+    def __init__(
+        self, directory: Directory, frame: Frame, me: int, names: tuple[str, ...], token_bytes: int, ask: Ask,
+        phase: Callable[[], tuple[str, bool]], version: str,
+    ) -> None:  # fmt: skip
+        self._directory = directory
+        self._frame = frame
+        self._me = me
+        self._names = names
+        self._token_bytes = token_bytes
+        self._ask = ask
+        self._phase = phase
+        self._version = version
+
+    async def caller(self, context: Any, *, own: bool = False) -> int:
+        """The calling user; PERMISSION_DENIED for everybody outside the plan, and for oneself (but for Status)."""
+        try:
+            user = self._directory.user(pem_of(context.auth_context()))
+        except NotInPlanError as error:
+            log.warning("refused a call from %s: %s", context.peer(), error)
+            await context.abort(grpc.StatusCode.PERMISSION_DENIED, "not a user of this run")
+            raise
+        if user == self._me and not own:
+            await context.abort(grpc.StatusCode.PERMISSION_DENIED, "this is you")
+        return user
+
+    async def _checked(self, context: Any, message_context: Any) -> values.Hop:
+        try:
+            return self._frame.check(message_context)
+        except WireError as error:
+            log.warning("refused a message from %s: %s", context.peer(), error)
+            await context.abort(grpc.StatusCode.FAILED_PRECONDITION, str(error))
+            raise
+
+    async def Hop(self, requests: AsyncIterator[Any], context: Any) -> AsyncIterator[Any]:
+        await self.caller(context)
+        async for request in requests:
+            user = await self.caller(context)  # again: a certificate may expire while the stream is open
+            hop = await self._checked(context, request.context)
+            body = request.WhichOneof("body")
+            if body == "offer":
+                answer = await self._ask(user, Offer(hop))
+            elif body == "handoff":
+                answer = await self._handoff(user, hop, request.handoff, requests)
+            else:
+                await context.abort(grpc.StatusCode.INVALID_ARGUMENT, "an offer or a hand-over was expected")
+                return
+            yield codec.hop_answer_out(self._frame, hop, request.serial, answer)  # type: ignore[arg-type]
+
+    async def _handoff(self, user: int, hop: values.Hop, handoff: Any, requests: AsyncIterator[Any]) -> Answer:
+        """A token, in one message or in chunks; its size is fixed by the plan and checked before it is read."""
+        if handoff.size != self._token_bytes or len(handoff.key) != codec.KEY_BYTES:
+            log.warning("refused a token of %d bytes from %s", handoff.size, self._names[user])
+            await self._drain(handoff.size - len(handoff.token), requests)
+            return Refused(Why.UNFIT, NO_EPOCH)
+        token = handoff.token
+        if len(token) < handoff.size:
+            parts, missing = [token], handoff.size - len(token)
+            async for request in requests:
+                data = request.chunk.data
+                if not data or len(data) > missing:
+                    return Refused(Why.UNFIT, NO_EPOCH)
+                parts.append(data)
+                missing -= len(data)
+                if not missing:
+                    break
+            token = b"".join(parts)
+        return await self._ask(user, Handoff(hop, handoff.grant, handoff.key, token))
+
+    async def _drain(self, size: int, requests: AsyncIterator[Any]) -> None:
+        """Chunks of a token that was refused by its size: a bounded number, thrown away."""
+        for _ in range(min(size // codec.CHUNK_BYTES + 1, 256) if size > 0 else 0):
+            request: Any = await anext(requests, None)
+            if request is None or request.WhichOneof("body") != "chunk":
+                return
+
+    async def Locate(self, request: Any, context: Any) -> Any:
+        user = await self.caller(context)
+        await self._checked(context, request.context)
+        return codec.located_out(self._frame, await self._ask(user, Locate()))  # type: ignore[arg-type]
+
+    async def Fence(self, request: Any, context: Any) -> Any:
+        user = await self.caller(context)
+        hop = await self._checked(context, request.context)
+        return codec.promise_out(self._frame, await self._ask(user, Fence(hop.epoch)))  # type: ignore[arg-type]
+
+    async def Publish(self, requests: AsyncIterator[Any], context: Any) -> Any:
+        user = await self.caller(context)
+        first: Any = await anext(requests, None)
+        if first is None:
+            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, "no result")
+        hop = await self._checked(context, first.context)
+        if first.size not in (0, self._token_bytes) or len(first.end) != codec.SECRET_BYTES:
+            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, "a result of the wrong size")
+        parts, missing = [first.token], first.size - len(first.token)
+        while missing > 0:
+            more: Any = await anext(requests, None)
+            if more is None or not more.token or len(more.token) > missing:
+                await context.abort(grpc.StatusCode.INVALID_ARGUMENT, "a result of the wrong size")
+            parts.append(more.token)
+            missing -= len(more.token)
+        message = Publish(Result(hop.epoch, first.end, b"".join(parts)), first.final, first.everybody)
+        return codec.published_out(self._frame, await self._ask(user, message))  # type: ignore[arg-type]
+
+    async def Status(self, request: Any, context: Any) -> Any:
+        await self.caller(context, own=True)
+        phase, final = self._phase()
+        return pb.StatusAnswer(
+            context=self._frame.context(), phase=phase, final=final, wall_time_s=time.time(), version=self._version
+        )
+
+
+class HealthService(health_pb2_grpc.HealthServicer):  # type: ignore[misc]
+    """The standard health service: SERVING from the first moment on which peers may send."""
+
+    def __init__(self, peers: PeerService) -> None:
+        self._peers = peers
+        self.serving = False
+
+    async def Check(self, request: Any, context: Any) -> Any:
+        await self._peers.caller(context, own=True)
+        statuses = health_pb2.HealthCheckResponse
+        return statuses(status=statuses.SERVING if self.serving else statuses.NOT_SERVING)
+
+
+async def start_server(bundle: Bundle, service: PeerService, health: HealthService) -> grpc.aio.Server:
+    """Listen on the bundle's bind address, or fail with a sentence that says why."""
+    server = grpc.aio.server(options=SERVER_OPTIONS)
+    peer_pb2_grpc.add_PeerServicer_to_server(service, server)
+    health_pb2_grpc.add_HealthServicer_to_server(health, server)
+    credentials = grpc.ssl_server_credentials(
+        [(bundle.key_pem, bundle.certificate_pem)], root_certificates=bundle.ca_pem, require_client_auth=True
+    )
+    server.add_secure_port(bundle.bind, credentials)
+    await server.start()
+    return server

@@ -1,0 +1,180 @@
+"""The lean parent of many users on one machine: imports once, then forks a process per user.
+
+A fresh exec that never makes a gRPC call and never draws a random number (children would repeat it). Each child shares
+the parent's pages, so a user costs a few MiB. Commands come as JSON lines on standard input ({"start": BUNDLE}), news
+leaves as JSON lines on standard output ({"ready": NAME}, {"step": S}, {"exit": NAME, "code": C}). It routes nothing:
+once users run, killing it stops none of them when it was started with --detach.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import json
+import os
+import selectors
+import signal
+import struct
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from node.app import Options, run
+from node.config import Public, read_public
+from node.errors import NodeError
+from node.protocol import exits
+
+_NEWS = struct.Struct("<iq")  # pid, step; step -1: ready
+_NEWS_EVERY_S = 0.1
+
+
+@dataclass(slots=True)
+class Nursery:
+    """Children of this process, and the pipe on which they report."""
+
+    public: Public | None
+    news_out: int
+    news_in: int
+    names: dict[int, str] = field(default_factory=dict)
+    step: int = -1
+
+    def start(self, folder: Path, options: dict[str, str | bool]) -> int:
+        pid = os.fork()
+        if pid == 0:
+            self._child(folder, options)
+        self.names[pid] = folder.name
+        return pid
+
+    def _child(self, folder: Path, options: dict[str, str | bool]) -> None:
+        code = exits.INTERNAL
+        try:
+            signal.set_wakeup_fd(-1)
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            os.setpgid(0, 0)
+            _redirect(folder)
+            pid = os.getpid()
+            code = run(
+                folder,
+                Options(
+                    rejoin=bool(options.get("rejoin")),
+                    crash_at=str(options["crash_at"]) if options.get("crash_at") else None,
+                    on_ready=lambda: self._report(pid, -1),
+                    on_progress=lambda step: self._report(pid, step),
+                ),
+                self.public,
+            )
+        except BaseException:
+            import traceback
+
+            traceback.print_exc()
+        finally:
+            sys.stderr.flush()
+            os._exit(code)
+
+    def _report(self, pid: int, step: int) -> None:
+        try:
+            os.write(self.news_out, _NEWS.pack(pid, step))
+        except OSError:
+            return  # nobody listens, or the pipe is full: news is not worth waiting for
+
+    def read_news(self) -> None:
+        data = os.read(self.news_in, _NEWS.size * 4096)
+        for pid, step in _NEWS.iter_unpack(data[: len(data) // _NEWS.size * _NEWS.size]):
+            if step < 0:
+                say(ready=self.names.get(pid, "?"), pid=pid)
+            self.step = max(self.step, step)
+
+    def bury(self) -> None:
+        while self.names:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+            if pid == 0:
+                return
+            code = os.waitstatus_to_exitcode(status)
+            say(exit=self.names.pop(pid, "?"), code=code, pid=pid)
+
+    def stop_all(self) -> None:
+        for pid in self.names:
+            os.kill(pid, signal.SIGTERM)
+
+
+def say(**news: object) -> None:
+    try:
+        print(json.dumps(news), flush=True)
+    except OSError:
+        # The launcher is gone; with --detach the users go on without it.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+
+
+def _redirect(folder: Path) -> None:
+    """Process logs of a child go to its own state folder."""
+    (folder / "state").mkdir(mode=0o700, exist_ok=True)
+    file = os.open(folder / "state" / "node.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    null = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(null, 0)
+    os.dup2(file, 1)
+    os.dup2(file, 2)
+    os.close(file)
+    os.close(null)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m node.zygote")
+    parser.add_argument("run", type=Path, help="the run's folder")
+    parser.add_argument("--detach", action="store_true", help="users outlive this process's input")
+    arguments = parser.parse_args()
+    try:
+        public = read_public(arguments.run)
+    except NodeError as error:
+        say(error=str(error))
+        return error.exit_code
+    news_in, news_out = os.pipe()
+    os.set_blocking(news_out, False)
+    nursery = Nursery(public, news_out, news_in)
+    gc.collect()
+    gc.freeze()
+    return _loop(nursery, detach=arguments.detach)
+
+
+def _loop(nursery: Nursery, *, detach: bool) -> int:
+    wake_in, wake_out = os.pipe()
+    for end in (wake_in, wake_out):
+        os.set_blocking(end, False)
+    signal.set_wakeup_fd(wake_out, warn_on_full_buffer=False)
+    signal.signal(signal.SIGCHLD, lambda number, frame: None)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the launcher decides; it closes our input
+    signal.signal(signal.SIGTERM, lambda number, frame: nursery.stop_all())
+    selector = selectors.DefaultSelector()
+    for end in (0, nursery.news_in, wake_in):
+        selector.register(end, selectors.EVENT_READ)
+    pending, said, open_input = b"", -1, True
+    say(zygote=os.getpid())
+    while open_input or nursery.names:
+        ready = selector.select(_NEWS_EVERY_S if nursery.step != said else None)
+        ends = {key.fd for key, _ in ready}
+        if nursery.news_in in ends:
+            nursery.read_news()
+        if wake_in in ends:
+            os.read(wake_in, 4096)
+            nursery.bury()
+        if 0 in ends:
+            data = os.read(0, 1 << 16)
+            if not data:
+                open_input = False
+                selector.unregister(0)
+                if not detach:
+                    nursery.stop_all()
+            *lines, pending = (pending + data).split(b"\n")
+            for line in lines:
+                command = json.loads(line)
+                pid = nursery.start(Path(command["start"]), command)
+                say(started=Path(command["start"]).name, pid=pid)
+        if not ends and nursery.step != said:
+            said = nursery.step
+            say(step=said)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
