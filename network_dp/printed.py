@@ -1,0 +1,184 @@
+"""The paper's formulas AS PRINTED, for its figures and for comparison only (theory, section 9).
+
+Several are wrong. Nothing that calibrates, promises or judges may import this module (a test checks it); every function
+says in its first lines what is wrong and which function to use instead.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from network_dp.errors import require
+
+
+@dataclass(frozen=True)
+class PrintedGuarantee:
+    """An (epsilon, delta) pair as a theorem of the paper states it."""
+
+    epsilon: float
+    delta: float
+
+
+def gaussian_sigma(epsilon: float, delta: float, sensitivity: float) -> float:
+    """Classical Gaussian mechanism, sigma^2 = 2 ln(1.25/delta) Delta^2/epsilon^2.
+
+    Wrong for epsilon >= 1 (proved only below), loose everywhere. Use `gaussian.sigma`.
+    """
+    return math.sqrt(2 * math.log(1.25 / delta)) * sensitivity / epsilon
+
+
+def advanced_composition(epsilon: float, count: float, delta_prime: float) -> float:
+    """sqrt(2 k ln(1/delta')) eps + k eps (e^eps - 1) (Dwork, Rothblum & Vadhan 2010).
+
+    Valid but very loose for Gaussian noise, which composes exactly. Use `bounds.ring_epsilon`, `bounds.local_epsilon`.
+    """
+    return math.sqrt(2 * count * math.log(1 / delta_prime)) * epsilon + count * epsilon * math.expm1(epsilon)
+
+
+def theorem_1(n_rounds: int, epsilon: float, delta: float, delta_prime: float) -> PrintedGuarantee:
+    """Thm 1 (ring, sum): K-fold advanced composition.
+
+    Valid without release, very loose (K=100, eps=0.1: 6.7 against an exact 0.63). Use `bounds.ring_epsilon`.
+    """
+    return PrintedGuarantee(advanced_composition(epsilon, n_rounds, delta_prime), n_rounds * delta + delta_prime)
+
+
+def theorem_1_noises(n_users: int, n_rounds: int) -> int:
+    """Thm 1: floor(Kn/(n-1)) noises. Wrong: one too few unless (n-1) divides K. Use `utility.ring_noises`."""
+    return n_rounds * n_users // (n_users - 1)
+
+
+def remark_1_share(sigma: float, n_users: int) -> float:
+    """Remark 1: each user adds std sigma/sqrt(n).
+
+    Wrong: an increment holds only n-1 foreign shares, so sigma/sqrt(n-1) is needed, and more when users are skipped.
+    """
+    return sigma / math.sqrt(n_users)
+
+
+def theorem_2_gamma(epsilon: float, delta: float, n_users: int, n_buckets: int) -> float:
+    """Thm 2: gamma = L/(exp(12 eps sqrt(ln(1/delta)/n)) + L - 1).
+
+    Wrong: the exponent is inverted (gamma tends to 1 as n grows); eps0 = eps sqrt(n/ln(1/delta))/12 was meant.
+    Use `calibrate.gamma`.
+    """
+    exponent = 12 * epsilon * math.sqrt(math.log(1 / delta) / n_users)
+    return n_buckets / (math.exp(exponent) + n_buckets - 1)
+
+
+def theorem_2(n_rounds: int, epsilon: float, delta: float, delta_prime: float) -> PrintedGuarantee:
+    """Thm 2 (ring, histogram): the composition of Thm 1.
+
+    Wrong: does not follow from the printed gamma. Use `shuffle.ring_epsilon`.
+    """
+    return theorem_1(n_rounds, epsilon, delta, delta_prime)
+
+
+def histogram_estimate(count: float, gamma: float, n_buckets: int) -> float:
+    """Alg. 2 and 5: (tau - gamma/L)/(1 - gamma). Wrong: biased on counts; the mean of N answers is off by gamma N/L."""
+    return (count - gamma / n_buckets) / (1 - gamma)
+
+
+def visits(n_users: int, n_steps: int, delta_hat: float) -> float:
+    """N_v = T/n + sqrt(3 T ln(1/delta_hat)/n) by Chernoff.
+
+    Wrong outside T >= 3 n ln(1/delta_hat), e.g. at T = n = 1000, delta_hat = 1e-6. Use `bounds.visits`.
+    """
+    return n_steps / n_users + math.sqrt(3 * n_steps * math.log(1 / delta_hat) / n_users)
+
+
+def theorem_3(
+    n_users: int, n_steps: int, epsilon: float, delta: float, delta_prime: float, delta_hat: float
+) -> PrintedGuarantee:
+    """Thm 3 (complete graph, sum): N_v + T/n cycles of 3 eps/sqrt(n) each, advanced composition as meant.
+
+    Wrong: ignores several contributions of u in one cycle; the rate is 1/(n-1); needs eps <= 1 and a hidden path.
+    Use `bounds.network_epsilon`.
+    """
+    cycles = visits(n_users, n_steps, delta_hat) + n_steps / n_users
+    value = advanced_composition(3 * epsilon / math.sqrt(n_users), cycles, delta_prime)
+    return PrintedGuarantee(value, cycles * delta + delta_prime + delta_hat)
+
+
+def theorem_3_last_display(
+    n_users: int, n_steps: int, epsilon: float, delta_prime: float, delta_hat: float
+) -> float:
+    """The last line of Thm 3's proof. Misprint: its second term has sqrt(k) eps for k e_c; too small when n < 9k."""
+    return _last_display(n_users, n_steps, epsilon, 3 * epsilon / math.sqrt(n_users), delta_prime, delta_hat)
+
+
+def theorem_3_histogram(
+    n_users: int, n_steps: int, epsilon: float, delta: float, delta_prime: float, delta_hat: float
+) -> PrintedGuarantee:
+    """Appendix, histograms on the complete graph: 21 sqrt(ln(4/delta)/n) eps per cycle.
+
+    Wrong: the second term is misprinted as in Thm 3, and the same subsampling step. Use `shuffle.complete_epsilon`.
+    """
+    per_cycle = 21 * math.sqrt(math.log(4 / delta) / n_users) * epsilon
+    cycles = visits(n_users, n_steps, delta_hat) + n_steps / n_users
+    value = _last_display(n_users, n_steps, epsilon, per_cycle, delta_prime, delta_hat)
+    return PrintedGuarantee(value, cycles * delta + delta_prime + delta_hat)
+
+
+def _last_display(
+    n_users: int, n_steps: int, epsilon: float, per_cycle: float, delta_prime: float, delta_hat: float
+) -> float:
+    cycles = visits(n_users, n_steps, delta_hat) + n_steps / n_users
+    first = math.sqrt(2 * cycles * math.log(1 / delta_prime)) * per_cycle
+    return first + math.sqrt(cycles) * epsilon * math.expm1(per_cycle)
+
+
+def theorem_4_lemma(order: float, sigma: float, lipschitz: float, n_contributions: float, n_users: int) -> float:
+    """Lemma of Thm 4 (SGD): network Renyi DP 4 T_u alpha L^2 ln n / (sigma^2 n), if sigma >= L sqrt(2 alpha (alpha-1)).
+
+    Wrong: several visits to u in one cycle do not add; false at n = 2. Infinite where its condition fails.
+    """
+    require(order > 1, f"the Renyi order must exceed 1, got {order}")
+    if sigma < lipschitz * math.sqrt(2 * order * (order - 1)):
+        return math.inf
+    return 4 * n_contributions * order * lipschitz**2 * math.log(n_users) / (sigma**2 * n_users)
+
+
+def theorem_4_numeric(sigma: float, lipschitz: float, n_contributions: float, n_users: int, delta: float) -> float:
+    """The paper's numerical route for SGD: its lemma, the best admissible order, eps + ln(1/delta)/(alpha - 1).
+
+    Wrong as the lemma is. Use `bounds.network_epsilon`.
+    """
+    limit = (1 + math.sqrt(1 + 2 * (sigma / lipschitz) ** 2)) / 2 * (1 - 1e-12)  # largest order that is allowed
+    slope = 4 * n_contributions * lipschitz**2 * math.log(n_users) / (sigma**2 * n_users)
+    order = min(1 + math.sqrt(math.log(1 / delta) / slope), limit)
+    value = theorem_4_lemma(order, sigma, lipschitz, n_contributions, n_users)
+    return value + math.log(1 / delta) / (order - 1)
+
+
+def theorem_4(n_users: int, n_steps: int, epsilon: float, delta: float, delta_hat: float) -> PrintedGuarantee:
+    """Thm 4 (SGD), closed form: sqrt(2 q ln(1/delta)) eps / sqrt(ln(1.25/delta)).
+
+    Wrong: needs eps' < 2 ln(1/delta), which is not stated, and rests on the lemma. Use `bounds.network_epsilon`.
+    """
+    q = max(2 * visits(n_users, n_steps, delta_hat) * math.log(n_users) / n_users, 2 * math.log(1 / delta))
+    value = math.sqrt(2 * q * math.log(1 / delta)) * epsilon / math.sqrt(math.log(1.25 / delta))
+    return PrintedGuarantee(value, delta + delta_hat)
+
+
+def spotted_contributions(
+    n_users: int, n_contributions: float, epsilon: float, delta_prime: float, delta_tilde: float, advanced: bool = True
+) -> float:
+    """Lemma on spotted contributions. Wrong: a factor sqrt(2) and delta' are missing, Chernoff out of its range.
+
+    Not needed: the valid bounds assume that everybody knows the path.
+    """
+    mean = 2 * n_contributions / n_users
+    count = mean + math.sqrt(3 * mean * math.log(1 / delta_tilde))
+    if not advanced:
+        return count * epsilon
+    return math.sqrt(count * math.log(1 / delta_prime)) * epsilon + count * epsilon * math.expm1(epsilon)
+
+
+def effective_users(n_users: int, colluders: int) -> float:
+    """Collusion: "the guarantees of n/c users, even if colluders bias the next user".
+
+    Wrong for Thm 3: always forwarding to u raises u's exposure. Use `colluders=` of `bounds.network_epsilon`.
+    """
+    return n_users / colluders
