@@ -80,7 +80,9 @@ class Walk:
 
     def _data(self) -> list[list[float]]:
         if isinstance(self.plan.task, HistogramTask):
-            return [[float(i == bucket) for i in range(self.size)] for bucket in self.rng.integers(0, self.size, self.n)]
+            return [
+                [float(i == bucket) for i in range(self.size)] for bucket in self.rng.integers(0, self.size, self.n)
+            ]
         if self.sgd:
             rows = self.rng.normal(size=(self.n, self.size))
             return (rows / np.linalg.norm(rows, axis=1, keepdims=True)).tolist()  # type: ignore[no-any-return]
@@ -132,7 +134,9 @@ class Walk:
         draws = self.rng.normal(0, self.plan.unit_sigma * math.sqrt(units) * factor, self.size)
         return draws.tolist() if self.sgd else [round(x / (self.plan.noise.grid or 1)) for x in draws]  # type: ignore[no-any-return]
 
-    def mix(self, step: int, noise: list[Any] | None, contribution: list[Any] | None, dummies: list[int] | None) -> list[Any]:
+    def mix(
+        self, step: int, noise: list[Any] | None, contribution: list[Any] | None, dummies: list[int] | None
+    ) -> list[Any]:
         payload = self.token["payload"]
         if not self.sgd:
             parts = [part for part in (noise, contribution, dummies) if part is not None]
@@ -150,7 +154,9 @@ class Walk:
     def uniform_elements(self, count: int) -> list[int]:
         return np.bincount(self.rng.integers(0, self.size, count), minlength=self.size).tolist()  # type: ignore[no-any-return]
 
-    def send(self, user: int, step: int, to: int | None, next_step: int, *, drawn: dict[str, Any] | None = None) -> dict[str, Any]:
+    def send(
+        self, user: int, step: int, to: int | None, next_step: int, *, drawn: dict[str, Any] | None = None
+    ) -> dict[str, Any]:
         """Compose and log what leaves; ``drawn`` repeats the noise of an earlier send of the same visit."""
         cap, edge = self.plan.caps.contributions, self.plan.caps.edge
         capped = cap is not None and self.given[user] >= cap and user not in self.faults.ignore_cap

@@ -1,0 +1,253 @@
+"""S_uv or eps_uv of every pair, from the walk that really happened (theory.md 2, 3, 5, 7).
+
+* Gaussian sums: exact, on any path (``sights``).
+* SGD: an upper bound, ``network_dp.exposure.matrix``. Where the run forked, the token at the fork is given to every
+  observer for free; the pieces between are then independent and their exposures add up (each costs at most 1).
+* Laplace ring: every sight of c contributions of u costs c Delta_1 / scale.
+* Randomised response: ``responses``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import combinations, pairwise
+from typing import Final
+
+import numpy as np
+
+from analyzer.integrity import Run
+from analyzer.lineage import Bools, Ints
+from analyzer.sights import Sights
+from analyzer.tables import NOBODY, START, Floats
+from analyzer.values import dimension
+from network_dp import exposure, gaussian
+from network_dp.plan import Plan, SgdTask
+
+#: On the required grid the Gaussian formulas hold with delta inflated by 1e-5 relative (theory.md 8.4).
+DISCRETE_INFLATION: Final = 1 + 1e-5
+_SETS_TRIED: Final = 3000
+_FINE: Final = 512
+
+
+class UnmeasurableError(ValueError):
+    """These logs do not allow a number; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A stretch of the walk whose first token everybody is taken to know."""
+
+    rows: Ints
+    released: bool
+
+
+def aim(plan: Plan) -> float:
+    """The delta to compute with, so that the discrete noise keeps the plan's delta."""
+    return plan.noise.delta / DISCRETE_INFLATION
+
+
+def mu_per_root(plan: Plan) -> float:
+    """mu of exposure 1: Delta / sigma."""
+    assert plan.noise.sigma is not None
+    return plan.sensitivity / plan.noise.sigma
+
+
+def to_epsilon(plan: Plan, exposures: Floats) -> Floats:
+    """eps at the plan's delta for many exposures (a fine table in between: relative error below 1e-4)."""
+    mus = np.sqrt(exposures) * mu_per_root(plan)
+    inside = np.isfinite(mus) & (mus > 0)
+    if np.unique(mus[inside]).size <= _FINE:
+        return gaussian.epsilons(mus, aim(plan))
+    knots = np.geomspace(float(mus[inside].min()), float(mus[inside].max()), _FINE)
+    result = np.where(np.isinf(mus), np.inf, 0.0)
+    result[inside] = np.interp(mus[inside], knots, gaussian.epsilons(knots, aim(plan)))
+    return result
+
+
+def one_epsilon(plan: Plan, value: float) -> float:
+    """eps at the plan's delta of one exposure, to full precision."""
+    return gaussian.epsilon(math.sqrt(value) * mu_per_root(plan), aim(plan))
+
+
+def walking_rows(run: Run) -> Ints:
+    """The accepted branch without the step 0 that only drew the first holder."""
+    rows = run.lineage.accepted
+    visits = run.lineage.received[rows]
+    cause = np.where(visits >= 0, run.logs.visits["cause"][np.maximum(visits, 0)], NOBODY)
+    step = np.where(visits >= 0, run.logs.visits["step"][np.maximum(visits, 0)], NOBODY)
+    return np.asarray(rows[~((cause == START) & (step == 0))], dtype=np.int64)
+
+
+def laplace_epsilon(plan: Plan, n_contributions: float) -> float:
+    """Pure eps: Delta_1 / scale for each contribution seen (L1 sensitivity <= sqrt(d) times L2)."""
+    assert plan.noise.scale is not None
+    return n_contributions * math.sqrt(dimension(plan)) * plan.sensitivity / plan.noise.scale
+
+
+class Measure:
+    """Exposure of everybody to one observer, or to all of them, on this run's path."""
+
+    def __init__(self, run: Run) -> None:
+        if not run.lineage.complete:
+            raise UnmeasurableError("the walk is not known from start to finish")
+        if run.plan.noise.mechanism == "rr":
+            raise UnmeasurableError("randomised response is not measured yet")
+        self._run, self.plan = run, run.plan
+        self.sights = Sights(run)
+        self.is_sgd = isinstance(run.plan.task, SgdTask)
+        self.mechanism = run.plan.noise.mechanism
+        self.forks = 0
+        self._pieces = self._cut() if self.is_sgd else []
+        if not self.is_sgd:
+            self.forks = int(np.count_nonzero(~run.lineage.on_branch)) + len(self.sights.lost)
+
+    # ---- sums ------------------------------------------------------------------------------------------------------
+
+    def column(self, members: Sequence[int]) -> Floats:
+        """Exposure of every user to the set of ``members`` (Laplace: number of contributions it saw)."""
+        observer: Bools = np.zeros(self.plan.n, dtype=np.bool_)
+        observer[list(members)] = True
+        if self.is_sgd:
+            return self._sgd(members)[:, members[0]]
+        if self.mechanism == "laplace":
+            return self._laplace(observer)
+        return self.sights.column(observer)
+
+    @property
+    def unit(self) -> str:
+        return "contributions seen" if self.mechanism == "laplace" else "exposure S"
+
+    def epsilon(self, seen: Floats) -> Floats:
+        """eps of a whole matrix."""
+        if self.mechanism == "laplace":
+            return seen * laplace_epsilon(self.plan, 1.0)
+        return to_epsilon(self.plan, seen)
+
+    def one_epsilon(self, value: float) -> float:
+        if self.mechanism == "laplace":
+            return laplace_epsilon(self.plan, value) if value else 0.0
+        return one_epsilon(self.plan, value)
+
+    def matrix(self) -> Floats:
+        """S[u, v] of every pair."""
+        if self.is_sgd:
+            return self._sgd(None)
+        return np.stack([self.column([v]) for v in range(self.plan.n)], axis=1)
+
+    def _laplace(self, observer: Bools) -> Floats:
+        if not self.sights.straight:
+            raise UnmeasurableError("Laplace noise on a forked run: sights share noise and do not compose")
+        seen, _ = self.sights.increments(observer)
+        bare = (seen.counts > 0) & (seen.noise < 1)
+        counts = np.where(bare, np.inf, seen.counts).sum(axis=1)
+        counts[observer] = 0.0
+        return np.asarray(counts, dtype=np.float64)
+
+    # ---- SGD -------------------------------------------------------------------------------------------------------
+
+    def _sgd(self, members: Sequence[int] | None) -> Floats:
+        task, sents = self.plan.task, self._run.lineage.sents
+        assert isinstance(task, SgdTask)
+        total = np.zeros((self.plan.n, self.plan.n))
+        for piece in self._pieces:
+            if len(piece.rows) == 0:
+                continue
+            own_step = np.maximum(self._own_steps(piece.rows), 1)
+            sizes = None if task.schedule == "constant" else np.array([task.eta(int(step)) for step in own_step])
+            total += exposure.matrix(
+                sents["user"][piece.rows],
+                self.plan.n,
+                "sgd",
+                piece.released,
+                members,
+                sents["real"][piece.rows],
+                sizes,
+                sents["units"][piece.rows] > 0,
+            )
+        return total
+
+    def _own_steps(self, rows: Ints) -> Ints:
+        visits = self._run.lineage.received[rows]
+        known = self._run.logs.visits["step"][np.maximum(visits, 0)]
+        return np.asarray(np.where(visits >= 0, known, self._run.lineage.sents["step"][rows] - 1), dtype=np.int64)
+
+    def _cut(self) -> list[Piece]:
+        """The branch, cut wherever a token left beside it, and the abandoned stretches."""
+        lineage, position = self._run.lineage, self._run.ledger.position
+        sents, parent, chain = lineage.sents, lineage.parent, lineage.accepted
+        cuts = {int(place) for place in self.sights.lost}
+        aside: dict[int, list[int]] = {}
+        for row in np.flatnonzero(~lineage.on_branch).tolist():
+            above = int(parent[row])
+            if above < 0:
+                raise UnmeasurableError("an abandoned stretch of SGD does not hang on the walk")
+            place = int(position[above])
+            if place >= 0 and place + 1 < len(chain):
+                twin = int(chain[place + 1])
+                if sents["user"][twin] == sents["user"][row] and sents["visit"][twin] == sents["visit"][row]:
+                    if sents["real"][twin] != sents["real"][row] or sents["units"][twin] != sents["units"][row]:
+                        raise UnmeasurableError("a step of SGD left twice with different content under one noise")
+                    cuts.add(place + 1)
+                    continue
+                cuts.add(place)
+            aside.setdefault(above, []).append(row)
+        self.forks = len(cuts)
+        walking = set(walking_rows(self._run).tolist())
+        released = self.plan.walk.release == "all"
+        edges = [-1, *sorted(cuts), len(chain) - 1]
+        pieces = []
+        for low, high in pairwise(edges):
+            rows = np.array([row for row in chain[low + 1 : high + 1].tolist() if row in walking], dtype=np.int64)
+            pieces.append(Piece(rows, released or high < len(chain) - 1))
+        return pieces + _stretches(aside, lambda row: int(position[row]) >= 0)
+
+    # ---- colluding sets ----------------------------------------------------------------------------------------------
+
+    def worst_set(self, size: int, worst_pair: tuple[int, int]) -> tuple[tuple[int, ...], int, float, bool]:
+        """(members, user, exposure, exact): the set of ``size`` users that saw most of one other user.
+
+        All sets are tried when they are few; else the worst pair's observer is joined by whoever adds most.
+        """
+        n = self.plan.n
+        if math.comb(n, size) <= _SETS_TRIED:
+            best: tuple[tuple[int, ...], int, float] = ((), 0, -1.0)
+            for members in combinations(range(n), size):
+                column = self.column(members)
+                user = int(np.argmax(column))
+                if column[user] > best[2]:
+                    best = (members, user, float(column[user]))
+            return (*best, True)
+        user, first = worst_pair
+        chosen, value = [first], 0.0
+        while len(chosen) < size:
+            rest = [v for v in self._neighbours(user) if v not in chosen]
+            scored = [(float(self.column([*chosen, v])[user]), -v) for v in rest]
+            value, found = max(scored)
+            chosen.append(-found)
+        return tuple(sorted(chosen)), user, value, False
+
+    def _neighbours(self, user: int) -> list[int]:
+        """Others, those that got the token from ``user`` or gave it to it first; at most 200 are tried."""
+        sents = self._run.lineage.sents
+        got = sents["to"][(sents["user"] == user) & (sents["to"] >= 0)]
+        gave = sents["user"][sents["to"] == user]
+        near = np.bincount(np.concatenate([got, gave]), minlength=self.plan.n)
+        order = np.argsort(-near, kind="stable")
+        return [int(v) for v in order if v != user][:200]
+
+
+def _stretches(aside: dict[int, list[int]], is_on_branch: Callable[[int], bool]) -> list[Piece]:
+    """Abandoned rows as straight pieces, each seen at its end."""
+    pieces = []
+    for above, children in aside.items():
+        straight = len(children) == 1 and not is_on_branch(above)
+        if straight:
+            continue  # it continues the piece of the row above
+        for child in children:
+            rows = [child]
+            while len(below := aside.get(rows[-1], [])) == 1:
+                rows.append(below[0])
+            pieces.append(Piece(np.array(rows, dtype=np.int64), True))
+    return pieces

@@ -1,0 +1,286 @@
+"""From exposure to what it costs: eps of every pair and of colluding sets, and whether it keeps the promise."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from analyzer import promise
+from analyzer.chance import FALSE_ALARM
+from analyzer.exposures import Measure, UnmeasurableError, aim, one_epsilon
+from analyzer.integrity import Run
+from analyzer.sights import Sights
+from analyzer.tables import Finding, Floats
+from analyzer.verdict import Check, Status
+
+
+@dataclass(frozen=True, slots=True)
+class Collusion:
+    """What one set of users saw together of the user it saw most of."""
+
+    members: tuple[int, ...]
+    user: int
+    exposure: float
+    epsilon: float
+    limit: float | None
+    promised: float | None
+    exact: bool
+    searched: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Privacy:
+    """All numbers of section "Exposure and privacy"; matrices are [u, v]: what v saw of u."""
+
+    unknown: str = ""  # why there are none
+    exposure: Floats | None = None
+    epsilon: Floats | None = None
+    unit: str = "exposure S"
+    upper_bound: bool = False
+    forks: int = 0
+    worst: tuple[int, int] | None = None
+    worst_epsilon: float = math.nan
+    mean_epsilon: float = math.nan
+    least_epsilon: float = math.nan
+    words: str = ""
+    limit: float | None = None
+    limit_epsilon: float | None = None
+    promised: float | None = None
+    local: float | None = None
+    contributions: tuple[int, ...] = ()
+    collusions: tuple[Collusion, ...] = field(default=())
+
+    @property
+    def delta_known(self) -> bool:
+        return self.epsilon is not None
+
+
+def n_live(run: Run) -> int:
+    """Users never found down; exported logs do not say, so the plan's least number is taken."""
+    everything = run.logs.with_values == frozenset(range(run.plan.n))
+    if not everything:
+        return run.plan.walk.min_live
+    return max(2, run.plan.n - len(run.logs.ever_down))
+
+
+def contributions_of(run: Run) -> tuple[int, ...]:
+    """Real contributions per user that left it, on any branch; each visit counts once."""
+    sents = run.lineage.sents
+    real = sents[sents["real"]]
+    key = np.unique(np.stack([real["user"].astype(np.int64), real["visit"]], axis=1), axis=0)
+    return tuple(np.bincount(key[:, 0], minlength=run.plan.n).tolist()) if len(key) else (0,) * run.plan.n
+
+
+def measure(run: Run, colluders: Sequence[int] = (), max_colluders: int = 1) -> Privacy:
+    """Every number that the logs allow."""
+    counts = contributions_of(run)
+    try:
+        tool = Measure(run)
+        return _measured(run, tool, counts, colluders, max_colluders)
+    except UnmeasurableError as error:
+        return Privacy(unknown=str(error), contributions=counts, promised=promise.promised_epsilon(run.plan))
+
+
+def _measured(
+    run: Run, tool: Measure, counts: tuple[int, ...], colluders: Sequence[int], max_colluders: int
+) -> Privacy:
+    plan = run.plan
+    seen = tool.matrix()
+    epsilon = tool.epsilon(seen)
+    off = ~np.eye(plan.n, dtype=np.bool_)
+    score = np.where(off, epsilon if plan.noise.mechanism == "rr" else seen, -1.0)
+    u, v = (int(i) for i in np.unravel_index(int(np.argmax(score)), score.shape))
+    limit = promise.limit_for(plan, n_live(run))
+    if limit is not None:
+        limit += tool.forks
+    worst = tool.one_epsilon(float(seen[u, v]))
+    return Privacy(
+        exposure=seen,
+        epsilon=epsilon,
+        unit=tool.unit,
+        upper_bound=tool.is_sgd or plan.noise.mechanism == "rr",
+        forks=tool.forks,
+        worst=(u, v),
+        worst_epsilon=worst,
+        mean_epsilon=float(epsilon[off].mean()),
+        least_epsilon=float(epsilon[off].min()),
+        words=explain(run, tool.sights, u, v),
+        limit=limit,
+        limit_epsilon=None if limit is None else one_epsilon(plan, limit),
+        promised=promise.promised_epsilon(plan),
+        local=promise.local_epsilon(plan, max(counts)),
+        contributions=counts,
+        collusions=tuple(_collusions(run, tool, colluders, max_colluders, (u, v))),
+    )
+
+
+def _collusions(
+    run: Run, tool: Measure, colluders: Sequence[int], max_colluders: int, worst_pair: tuple[int, int]
+) -> list[Collusion]:
+    found = []
+    if colluders:
+        column = tool.column(colluders)
+        user = int(np.argmax(column))
+        found.append(_collusion(run, tool, tuple(colluders), user, float(column[user]), exact=True, searched=False))
+    for size in range(2, min(max_colluders, run.plan.n - 1) + 1):
+        members, user, value, exact = tool.worst_set(size, worst_pair)
+        found.append(_collusion(run, tool, members, user, value, exact=exact, searched=True))
+    return found
+
+
+def _collusion(
+    run: Run, tool: Measure, members: tuple[int, ...], user: int, value: float, *, exact: bool, searched: bool
+) -> Collusion:
+    limit = promise.limit_for(run.plan, n_live(run), len(members))
+    return Collusion(
+        members=members,
+        user=user,
+        exposure=value,
+        epsilon=tool.one_epsilon(value),
+        limit=None if limit is None else limit + tool.forks,
+        promised=promise.promised_epsilon(run.plan, len(members)),
+        exact=exact,
+        searched=searched,
+    )
+
+
+_ORDINALS = {1: "1st", 2: "2nd", 3: "3rd"}
+
+
+def ordinal(number: int) -> str:
+    if number % 100 in (11, 12, 13):
+        return f"{number}th"
+    return (
+        f"{number // 10}{_ORDINALS[number % 10]}"
+        if number > 10 and number % 10 in _ORDINALS
+        else (_ORDINALS.get(number, f"{number}th"))
+    )
+
+
+def explain(run: Run, sights: Sights, u: int, v: int) -> str:
+    """The sight that cost the worst pair most, in words."""
+    place, count, noise, gap = sights.costliest(u, v)
+    name = run.logs.name
+    if count == 0:
+        return f"{name(v)} saw nothing of {name(u)} on the accepted branch."
+    which = ordinal(place)
+    if gap == 0:
+        return f"{name(u)}'s {which} contribution went straight to {name(v)}."
+    several = (
+        f"{count} contributions of {name(u)}, the last its {which},"
+        if count > 1
+        else f"{name(u)}'s {which} contribution"
+    )
+    return f"{several} reached {name(v)} {gap + 1} steps later, under {noise:.3g} full noises of others."
+
+
+def checks(run: Run, privacy: Privacy) -> list[Check]:
+    found = [_exposure_check(run, privacy), _calibration_check(run, privacy)]
+    found += [_collusion_check(run, privacy, item) for item in privacy.collusions]
+    return [check for check in found if check is not None]
+
+
+def _within(value: float, limit: float) -> bool:
+    return value <= limit * (1 + 1e-9)
+
+
+def _exposure_check(run: Run, privacy: Privacy) -> Check:
+    plan, delta = run.plan, run.plan.noise.delta
+    ring = plan.walk.topology == "ring"
+    rule = (
+        "Every increment holds a full foreign noise, so S <= K; each token that left beside the branch adds at most 1."
+        if ring
+        else f"An honest walk exceeds this exposure for any pair with probability at most {FALSE_ALARM:g} "
+        "(Markov on E exp(b S)); each token that left beside the branch adds at most 1."
+    )
+    bound = "no law for this plan"
+    if privacy.limit is not None and privacy.limit_epsilon is not None:
+        bound = f"S <= {privacy.limit:.4g}, eps <= {privacy.limit_epsilon:.4g}"
+    elif plan.noise.mechanism != "gaussian" and privacy.promised is not None:
+        bound = f"eps <= {privacy.promised:.4g}"
+    status, observed, number, limit = Status.UNKNOWN, privacy.unknown or "not measured", None, privacy.limit
+    evidence: tuple[Finding, ...] = ()
+    if privacy.worst is not None and privacy.exposure is not None:
+        u, v = privacy.worst
+        value = float(privacy.exposure[u, v])
+        at = f" at delta {delta:g}" if plan.noise.mechanism != "laplace" else ""
+        observed = f"worst pair {run.logs.name(u)} -> {run.logs.name(v)}: eps {privacy.worst_epsilon:.4g}{at}"
+        observed += f" (S = {value:.4g})" if plan.noise.mechanism == "gaussian" else ""
+        number = value
+        if plan.noise.mechanism != "gaussian":
+            number, limit = privacy.worst_epsilon, privacy.promised
+        known = run.whole and run.lineage.n_ghosts == 0
+        status = Status.PASS if known and limit is not None else Status.UNKNOWN
+        if limit is not None and not _within(number, limit):
+            status = Status.FAIL
+            evidence = (run.logs.finding(u, 1, privacy.words),)
+    return Check(
+        id="exposure",
+        title="Nobody saw more than the theory allows",
+        status=status,
+        observed=observed,
+        bound=bound,
+        rule=rule,
+        theory="theory.md 2" if not ring else "theory.md 3",
+        number=number,
+        limit=limit,
+        evidence=evidence,
+        evidence_count=len(evidence),
+    )
+
+
+def _calibration_check(run: Run, privacy: Privacy) -> Check | None:
+    """Does the noise of the plan give the epsilon that the plan asks for?"""
+    noise = run.plan.noise
+    target = noise.epsilon
+    if target is None:
+        return None
+    cap = run.plan.caps.contributions or run.plan.walk.rounds
+    if noise.against == "network":
+        reached = privacy.promised
+    else:
+        reached = promise.local_epsilon(run.plan, cap) if cap and noise.mechanism == "gaussian" else None
+    if reached is None:
+        return None
+    return Check(
+        id="promise",
+        title="The plan's noise gives the epsilon it promises",
+        status=Status.PASS if reached <= target * (1 + 1e-6) else Status.FAIL,
+        observed=f"eps {reached:.4g} before the run ({noise.against} DP, delta {noise.delta:g})",
+        bound=f"eps <= {target:g}",
+        rule="Recomputed from the plan with the valid bound, for the least number of live users.",
+        theory="theory.md 2, 3",
+        number=reached,
+        limit=target,
+    )
+
+
+def _collusion_check(run: Run, privacy: Privacy, item: Collusion) -> Check | None:
+    """Only where the plan's law says something about sets; a ring promises nothing (it is shown all the same)."""
+    if item.limit is None:
+        return None
+    who = ", ".join(run.logs.name(v) for v in item.members)
+    return Check(
+        id=f"colluders-{len(item.members)}" + ("" if item.searched else "-named"),
+        title=f"{len(item.members)} colluders saw no more than the theory allows",
+        status=Status.PASS if _within(item.exposure, item.limit) else Status.FAIL,
+        observed=f"{who} about {run.logs.name(item.user)}: eps {item.epsilon:.4g} (S = {item.exposure:.4g})",
+        bound=f"S <= {item.limit:.4g}",
+        rule="The set is one observer; noise of its members does not count. "
+        + ("Every set was tried." if item.exact else "Grown from the worst pair: some set saw at least this."),
+        theory="theory.md 2",
+        number=item.exposure,
+        limit=item.limit,
+    )
+
+
+def profile(run: Run, value: float, deltas: Sequence[float]) -> list[float]:
+    """eps of one exposure along many deltas (Gaussian noise)."""
+    from network_dp import gaussian
+
+    assert run.plan.noise.sigma is not None
+    mu = math.sqrt(value) * run.plan.sensitivity / run.plan.noise.sigma
+    return [gaussian.epsilon(mu, delta * aim(run.plan) / run.plan.noise.delta) for delta in deltas]

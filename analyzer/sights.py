@@ -1,0 +1,171 @@
+"""What an observer saw of everybody else, on any path: forks, re-issues, skips and refused tokens included.
+
+A sum's exposure (theory.md 2). On the accepted branch the observer's sights are disjoint increments, each worth
+c^2 / (full noises of others in it). A token that left for the observer beside that branch shares noise and
+contributions with the increments around it; those few sights go together through c' Sigma^+ c
+(``network_dp.exposure.general``). A set of colluders is one observer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+
+import numpy as np
+
+from analyzer.integrity import Run
+from analyzer.lineage import Bools, Ints
+from analyzer.tables import NOBODY, Floats
+from network_dp.exposure import Observation, general
+
+
+@dataclass(frozen=True, slots=True)
+class Increments:
+    """The disjoint increments one observer saw on the accepted branch: per increment and user, how often."""
+
+    counts: Floats  # users x increments
+    noise: Floats  # full noises of others per increment
+
+
+class Sights:
+    """Everything anybody saw of a run, ready to be asked for one observer after the other."""
+
+    def __init__(self, run: Run) -> None:
+        lineage, plan = run.lineage, run.plan
+        self._n, self._full = plan.n, plan.unit_count
+        self._sents, self._parent = lineage.sents, lineage.parent
+        self._chain, self._position = lineage.accepted, run.ledger.position
+        chain = lineage.accepted
+        self._user = lineage.sents["user"][chain].astype(np.int64)
+        self._to = lineage.sents["to"][chain].astype(np.int64)
+        self._real = lineage.sents["real"][chain].astype(np.float64)
+        self._noise = lineage.sents["units"][chain] / plan.unit_count
+        self._released = plan.walk.release == "all"
+        follows = np.append(self._user[1:], NOBODY)
+        self.lost: Ints = np.flatnonzero(
+            (self._to >= 0) & (self._to != follows)
+        )  # left, but the branch went on elsewhere
+        self._beside: Ints = np.flatnonzero(~lineage.on_branch & (lineage.sents["to"] >= 0))
+        self._units_of_visit = self._visits_with_several_sends()
+        self._place_of_visit = self._places_of_split_visits()
+
+    @property
+    def straight(self) -> bool:
+        """Nothing but the accepted branch was ever seen."""
+        return len(self.lost) == 0 and len(self._beside) == 0
+
+    def _visits_with_several_sends(self) -> dict[tuple[int, int], list[int]]:
+        """Visits that left more than once with different amounts of noise: (user, visit) -> amounts, ascending."""
+        units: dict[tuple[int, int], set[int]] = {}
+        beside = {(int(self._sents["user"][row]), int(self._sents["visit"][row])) for row in self._beside}
+        if beside:
+            for user, visit, amount in zip(
+                self._sents["user"].tolist(), self._sents["visit"].tolist(), self._sents["units"].tolist(), strict=True
+            ):
+                if (user, visit) in beside:
+                    units.setdefault((user, visit), set()).add(amount)
+        return {key: sorted(amounts) for key, amounts in units.items()}
+
+    def _places_of_split_visits(self) -> dict[tuple[int, int], int]:
+        visits = self._sents["visit"][self._chain].tolist()
+        return {
+            (user, visit): place
+            for place, (user, visit) in enumerate(zip(self._user.tolist(), visits, strict=True))
+            if (user, visit) in self._units_of_visit
+        }
+
+    # ---- one observer --------------------------------------------------------------------------------------------
+
+    def increments(self, observer: Bools) -> tuple[Increments, Ints]:
+        """Its increments on the accepted branch, and the number of the increment each step lies in."""
+        held = observer[self._user]
+        number: Ints = np.cumsum(held, dtype=np.int64)
+        seen = int(number[-1]) if len(number) else 0
+        if self._released and len(held) and not held[-1]:
+            seen += 1
+        inside = ~held & (number < seen)
+        key = self._user[inside] * seen + number[inside]
+        counts = np.bincount(key, self._real[inside], minlength=self._n * seen).astype(np.float64)
+        noise = np.bincount(number[inside], self._noise[inside], minlength=seen).astype(np.float64)
+        return Increments(counts.reshape(self._n, seen), noise), number
+
+    def column(self, observer: Bools) -> Floats:
+        """Exposure of every user to the observer."""
+        found, number = self.increments(observer)
+        extra = self._extra_sights(observer)
+        together = self._touched(extra, number, len(found.noise)) if extra else set()
+        kept = np.array([i not in together for i in range(len(found.noise))], dtype=np.bool_)
+        result = _disjoint(found.counts[:, kept], found.noise[kept])
+        if extra:
+            inside = np.flatnonzero(~observer[self._user])
+            grouped = {i: inside[number[inside] == i] for i in together}
+            observations = [self._observation(self._chain[places].tolist()) for places in grouped.values()]
+            observations += [self._observation(rows) for rows in extra]
+            for user, exposure in general(observations).items():
+                result[user] += exposure
+        result[observer] = 0.0
+        return result
+
+    def costliest(self, u: int, v: int) -> tuple[int, int, float, int]:
+        """(which of u's contributions came last, how many, full noises, steps in between) of v's dearest sight of u."""
+        observer: Bools = np.zeros(self._n, dtype=np.bool_)
+        observer[v] = True
+        found, number = self.increments(observer)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            worth = np.where(found.counts[u] > 0, found.counts[u] ** 2 / found.noise, 0.0)
+        if not len(worth) or worth.max() == 0:
+            return 0, 0, 0.0, 0
+        dearest = int(np.argmax(worth))
+        inside = np.flatnonzero((number == dearest) & ~observer[self._user])
+        own = inside[(self._user[inside] == u) & (self._real[inside] > 0)]
+        which = int(np.sum(self._real[: own[-1] + 1][self._user[: own[-1] + 1] == u]))
+        return which, len(own), float(found.noise[dearest]), int(inside[-1] - own[-1])
+
+    def _extra_sights(self, observer: Bools) -> list[list[int]]:
+        """Rows between the observer's last own token and each token that reached it beside the branch."""
+        rows = [int(self._chain[place]) for place in self.lost if observer[self._to[place]]]
+        rows += [int(row) for row in self._beside if observer[self._sents["to"][row]]]
+        found = []
+        for row in rows:
+            if observer[self._sents["user"][row]]:
+                continue
+            path = []
+            while row >= 0 and not observer[self._sents["user"][row]]:
+                path.append(row)
+                row = int(self._parent[row])
+            found.append(path)
+        return found
+
+    def _touched(self, extra: list[list[int]], number: Ints, size: int) -> set[int]:
+        """Increments of the branch that share a noise or a contribution with an extra sight."""
+        touched: set[int] = set()
+        for path in extra:
+            for row in path:
+                place = int(self._position[row])
+                if place < 0:
+                    key = (int(self._sents["user"][row]), int(self._sents["visit"][row]))
+                    place = self._place_of_visit.get(key, NOBODY)
+                if place >= 0 and number[place] < size:
+                    touched.add(int(number[place]))
+        return touched
+
+    def _observation(self, rows: list[int]) -> Observation:
+        contributions: dict[int, float] = {}
+        noises: dict[Hashable, float] = {}
+        for row in rows:
+            user, visit, units = (int(self._sents[name][row]) for name in ("user", "visit", "units"))
+            if self._sents["real"][row]:
+                contributions[user] = contributions.get(user, 0.0) + 1.0
+            below = 0
+            for amount in self._units_of_visit.get((user, visit), [units]):
+                if amount <= units and amount > below:
+                    noises[user, visit, below] = float(np.sqrt((amount - below) / self._full))
+                    below = amount
+        return Observation(contributions, noises)
+
+
+def _disjoint(counts: Floats, noise: Floats) -> Floats:
+    """Sum over independent increments of c^2 / noise; infinite where data came without noise."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        worth = np.where(counts > 0, counts**2 / noise, 0.0)
+    return np.asarray(worth.sum(axis=1), dtype=np.float64)

@@ -1,0 +1,81 @@
+"""The verdict for a terminal: one table of checks, the numbers of privacy, and where to look when something failed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.table import Table
+
+from analyzer.analysis import Analysis
+from analyzer.several import Analyses
+from analyzer.verdict import Check, Status, worst_first
+
+_STYLE = {Status.PASS: "green", Status.FAIL: "bold red", Status.UNKNOWN: "yellow"}
+_EVIDENCE = 3
+
+
+def show_all(analyses: Analyses, console: Console) -> None:
+    """Each run in turn, then what only all of them together can show."""
+    for analysis in analyses.runs:
+        show(analysis, console)
+    if analyses.together:
+        console.print(_table(analyses.together))
+        style = _STYLE[analyses.status]
+        console.print(f"[{style}]{analyses.status.value}[/]  {len(analyses.runs)} runs together")
+
+
+def show(analysis: Analysis, console: Console) -> None:
+    run, plan = analysis.run, analysis.run.plan
+    style = _STYLE[analysis.status]
+    length = f"{plan.walk.rounds} rounds" if plan.walk.topology == "ring" else f"{plan.walk.steps} steps"
+    console.print(
+        f"[{style}]{analysis.status.value}[/]  {plan.name}: {plan.task.kind} on a {plan.walk.topology} "
+        f"{'ring' if plan.walk.topology == 'ring' else 'graph'}, {plan.n} users, {length}".replace(
+            "a ring ring", "a ring"
+        )
+    )
+    if run.logs.insecure:
+        console.print("[yellow]INSECURE: this run drew its noise from a seed; its privacy is a rehearsal.[/]")
+    for note in run.logs.notes:
+        console.print(f"[yellow]{note}[/]", soft_wrap=True)
+    console.print(_table(analysis.checks))
+    _numbers(analysis, console)
+
+
+def _table(checks: Sequence[Check]) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for heading in ("", "check", "observed", "allowed", "theory"):
+        table.add_column(heading, overflow="fold")
+    for check in worst_first(checks):
+        style = _STYLE[check.status]
+        table.add_row(f"[{style}]{check.status.value}[/]", check.title, check.observed, check.bound, check.theory)
+        for finding in check.evidence[:_EVIDENCE]:
+            table.add_row("", "", f"[{style}]{finding}[/]", "", "")
+        if check.evidence_count > _EVIDENCE:
+            table.add_row("", "", f"[{style}]... {check.evidence_count - _EVIDENCE} more[/]", "", "")
+    return table
+
+
+def _numbers(analysis: Analysis, console: Console) -> None:
+    numbers, delta = analysis.privacy, analysis.run.plan.noise.delta
+    if numbers.worst is None:
+        console.print(f"No privacy numbers: {numbers.unknown}.")
+        return
+    most = "at most " if numbers.upper_bound else ""
+    console.print(
+        f"Privacy at delta {delta:g}, {most}eps {numbers.worst_epsilon:.4g} for the worst pair, "
+        f"{numbers.mean_epsilon:.4g} on average, {numbers.least_epsilon:.4g} at least."
+    )
+    console.print(numbers.words)
+    rivals = []
+    if numbers.promised is not None:
+        rivals.append(f"promised before the run {numbers.promised:.4g}")
+    if numbers.local is not None:
+        rivals.append(f"local DP {numbers.local:.4g}")
+    if rivals:
+        console.print("To compare, eps: " + ", ".join(rivals) + ".")
+    for item in numbers.collusions:
+        who = ", ".join(analysis.run.logs.name(v) for v in item.members)
+        told = "together saw" if item.exact else "together saw at least"
+        console.print(f"{who} {told} eps {item.epsilon:.4g} of {analysis.run.logs.name(item.user)}.")

@@ -1,0 +1,196 @@
+"""How good is the result: its error against what noise and sampling explain (theory.md 1, 5).
+
+Two references. The logs' own contributions (full logs): what is left is noise alone. Or the truth, if it is given: then
+the walk's sampling error belongs to the bound as well. Tolerances are rigorous: Gaussian tails for noise,
+Hoeffding's inequality for whatever is bounded.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.stats import norm
+
+from analyzer.chance import FALSE_ALARM
+from analyzer.exposures import walking_rows
+from analyzer.integrity import Run
+from analyzer.tables import Floats
+from analyzer.values import dimension
+from analyzer.verdict import Check, Status
+from network_dp.plan import HistogramTask, Plan, SgdTask, SumTask
+from network_dp.utility import histogram_std
+
+
+@dataclass(frozen=True, slots=True)
+class Utility:
+    """The estimate, its expected standard deviation per coordinate, and the error where a reference is known."""
+
+    what: str = ""
+    estimate: tuple[float, ...] | None = None
+    noise_std: float | None = None
+    noise_count: float | None = None
+    sampling_std: float | None = None
+    noise_error: tuple[float, ...] | None = None
+    truth: tuple[float, ...] | None = None
+    truth_error: float | None = None
+    truth_tolerance: float | None = None
+
+
+def _count(run: Run) -> int:
+    """Contributions in the result: as published, else as walked."""
+    published = run.logs.result_contributions
+    if published is not None:
+        return int(published)
+    return int(np.count_nonzero(run.lineage.sents["real"][run.lineage.accepted]))
+
+
+def _dummies(run: Run) -> int:
+    return int(run.lineage.sents["dummies"][run.lineage.accepted].sum())
+
+
+def _factor(plan: Plan) -> float:
+    """From the mean over contributions to what the task estimates: sums are n times the mean."""
+    return float(plan.n) if isinstance(plan.task, SumTask) and plan.task.kind == "sum" else 1.0
+
+
+def _estimate(run: Run, value: Sequence[float], count: int) -> Floats:
+    plan, token = run.plan, np.array(value, dtype=np.float64)
+    if plan.noise.mechanism == "rr":
+        gamma = plan.noise.gamma or 0.0
+        size = len(token)
+        token = (token - (gamma * count + _dummies(run)) / size) / (1 - gamma)
+    return token / count * _factor(plan)
+
+
+def _noise_std(run: Run, count: int) -> tuple[float, float]:
+    """(std per coordinate of the estimate, full noises in it)."""
+    plan, noise = run.plan, run.plan.noise
+    full = float(run.lineage.sents["units"][run.lineage.accepted].sum()) / plan.unit_count
+    scale = _factor(plan) / count
+    if noise.mechanism == "rr":
+        return histogram_std(count, dimension(plan), noise.gamma or 0.0, _dummies(run)) * scale, float(count)
+    if noise.mechanism == "laplace":
+        assert noise.scale is not None
+        return math.sqrt(2 * full) * noise.scale * scale, full
+    assert noise.sigma is not None
+    return math.sqrt(full) * noise.sigma * scale, full
+
+
+def _spread(plan: Plan) -> float:
+    """Width of what one coordinate of a contribution can be."""
+    task = plan.task
+    if isinstance(task, SumTask):
+        return 2 * task.norm if task.norm is not None else task.upper - task.lower
+    return 1.0 if isinstance(task, HistogramTask) else math.inf
+
+
+def _tolerance(run: Run, noise_std: float, count: int) -> float:
+    """Largest error an honest run shows, but for FALSE_ALARM, over all coordinates."""
+    plan = run.plan
+    asked = 2 * dimension(plan) / FALSE_ALARM
+    if plan.noise.mechanism == "rr":
+        gamma, total = plan.noise.gamma or 0.0, count + _dummies(run)
+        noise = math.sqrt(total * math.log(2 * asked) / 2) / ((1 - gamma) * count)
+    elif plan.noise.mechanism == "laplace":
+        noise = noise_std * math.sqrt(2) * math.log(2 * asked)  # a sum of Laplace draws has no heavier tail
+    else:
+        noise = noise_std * float(norm.isf(1 / (2 * asked)))
+    if plan.walk.topology == "ring":
+        return noise
+    return noise + _factor(plan) * _spread(plan) * math.sqrt(math.log(2 * asked) / (2 * count))
+
+
+def _own_noise(run: Run) -> Floats | None:
+    """Sum of the accepted branch's noise per coordinate, in data units; None when it was not logged."""
+    logs = run.logs
+    everybody = logs.with_values == frozenset(range(run.plan.n))
+    if logs.noises is None or not everybody or not run.lineage.complete or run.lineage.n_ghosts:
+        return None
+    return np.asarray(logs.noises[run.lineage.accepted].sum(axis=0), dtype=np.float64)
+
+
+def measure(run: Run, truth: Sequence[float] | None = None) -> Utility:
+    plan, value = run.plan, run.logs.result_value
+    if isinstance(plan.task, SgdTask) or value is None or not run.lineage.complete:
+        estimate = tuple(float(x) for x in value) if value is not None else None
+        return Utility(what="the model" if isinstance(plan.task, SgdTask) else "", estimate=estimate)
+    count = _count(run)
+    if count == 0:
+        return Utility()
+    estimate_values = _estimate(run, value, count)
+    std, full = _noise_std(run, count)
+    noise = _own_noise(run)
+    error = tolerance = None
+    if truth is not None:
+        wanted = np.array(truth, dtype=np.float64)
+        error = float(np.max(np.abs(estimate_values - wanted))) if wanted.shape == estimate_values.shape else math.inf
+        tolerance = _tolerance(run, std, count)
+    return Utility(
+        what={"sum": "sum over users", "mean": "mean over users", "histogram": "share of each bucket"}.get(
+            plan.task.kind, "mean of contributions"
+        ),
+        estimate=tuple(estimate_values.tolist()),
+        noise_std=std,
+        noise_count=full,
+        sampling_std=_sampling_std(run, count),
+        noise_error=None if noise is None else tuple((noise / count * _factor(plan)).tolist()),
+        truth=None if truth is None else tuple(float(x) for x in truth),
+        truth_error=error,
+        truth_tolerance=tolerance,
+    )
+
+
+def _sampling_std(run: Run, count: int) -> float | None:
+    """Std of the walk's sampling error: spread of the users' values over sqrt(T); 0 on a ring."""
+    if run.plan.walk.topology == "ring":
+        return 0.0
+    logs = run.logs
+    if logs.contributions is None or not logs.with_values:
+        return None
+    rows = walking_rows(run)
+    rows = rows[run.lineage.sents["real"][rows] & (rows < len(logs.sents))]
+    users, first = np.unique(run.lineage.sents["user"][rows], return_index=True)
+    if len(users) < 2:
+        return None
+    values = logs.contributions[rows[first]]
+    return float(np.sqrt(values.var(axis=0).max() / count)) * _factor(run.plan)
+
+
+def checks(run: Run, utility: Utility) -> list[Check]:
+    found: list[Check] = []
+    std = utility.noise_std
+    if utility.noise_error is not None and std and run.plan.noise.mechanism == "gaussian":
+        worst = max(abs(x) for x in utility.noise_error) / std
+        limit = float(norm.isf(FALSE_ALARM / 2 / len(utility.noise_error)))
+        found.append(
+            Check(
+                id="error",
+                title="The noise left in the result is as large as expected",
+                status=Status.PASS if worst <= limit else Status.FAIL,
+                observed=f"{worst:.3g} standard deviations (one is {std:.4g})",
+                bound=f"{limit:.3g} standard deviations",
+                rule="Result minus the logged contributions is a sum of the logged number of noises.",
+                theory="theory.md 1, 6",
+                number=worst,
+                limit=limit,
+            )
+        )
+    if utility.truth_error is not None and utility.truth_tolerance is not None:
+        good = utility.truth_error <= utility.truth_tolerance
+        found.append(
+            Check(
+                id="truth",
+                title="The result is as close to the truth as promised",
+                status=Status.PASS if good else Status.FAIL,
+                observed=f"error {utility.truth_error:.4g}" + (f", noise std {std:.4g}" if std else ""),
+                bound=f"error <= {utility.truth_tolerance:.4g}",
+                rule=f"Tail of the noise, Hoeffding for the walk's sampling; exceeded with p <= {FALSE_ALARM:g}.",
+                theory="theory.md 1, 5",
+                number=utility.truth_error,
+                limit=utility.truth_tolerance,
+            )
+        )
+    return found
