@@ -67,8 +67,43 @@ def accept_command(
         typer.echo(f"ready. Start with: network-dp launch {folder} --only {name}")
 
 
+def doctor_command(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of this machine's share of the run.")] = Path(),
+    only: Annotated[str | None, typer.Option(help="Which user of the folder to ask as.")] = None,
+    answer_s: Annotated[float, typer.Option("--timeout", help="Seconds to wait for each answer.")] = 5.0,
+) -> None:
+    """Check names, ports, certificates, plans and clocks of all users from here, and say what to fix."""
+    from coordinator_free_launcher.doctor import examine
+    from node.errors import NodeError
+
+    try:
+        findings = examine(_bundle(folder, only), answer_s)
+    except (NodeError, ValueError) as error:
+        raise fail(error) from None
+    for finding in findings:
+        typer.echo(f"{'ok ' if finding.fine else 'BAD'} {finding.user}: {finding.check}: {finding.found}")
+        if finding.remedy:
+            typer.echo(f"    {finding.remedy}")
+    ill = {finding.user for finding in findings if not finding.fine}
+    typer.echo(f"{len(ill)} of {len({f.user for f in findings})} users need attention" if ill else "all is well")
+    raise typer.Exit(1 if ill else 0)
+
+
+def _bundle(folder: Path, only: str | None) -> Path:
+    """The bundle meant by a folder: itself, or the one in its users/."""
+    if (folder / "node.toml").exists():
+        return folder
+    if only is not None:
+        return folder / "users" / only
+    found = sorted(path.parent for path in folder.glob("users/*/node.toml"))
+    if not found:
+        raise ValueError(f"{folder}: neither a bundle nor a folder with users/NAME")
+    return found[0]
+
+
 def register(app: typer.Typer) -> None:
     """Add the commands of this file to the command line."""
     app.command("keygen")(keygen_command)
     app.command("sign")(sign_command)
     app.command("accept")(accept_command)
+    app.command("doctor")(doctor_command)

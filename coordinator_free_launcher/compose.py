@@ -22,7 +22,7 @@ _HEAD: Final = """\
 #   {command}
 #
 # provision makes keys and bundles once and ends; each user's node walks and ends; analyze prints the result, writes the
-# report to {out} and ends with 0 (PASS), 1 (FAIL) or 2 (UNKNOWN). `down` keeps the users' disks, `up` goes on
+# report to {report} and ends with 0 (PASS), 1 (FAIL) or 2 (UNKNOWN). `down` keeps the users' disks, `up` goes on
 # where they stopped, `down -v` forgets everything.{generated}
 
 x-confined: &confined
@@ -114,14 +114,13 @@ def container_plan(plan: Plan) -> Plan:
     return replace(plan, users=tuple(users))
 
 
-def compose_file(
-    plan: Plan, *, build: bool = False, data: str | None = None, out: str = "./out", memory: str = "256m"
-) -> str:
+def compose_file(plan: Plan, *, build: bool = False, data: str | None = None, memory: str = "256m") -> str:
     """Text of compose.yaml, to lie beside plan.toml.
 
     ``build``: the image is built from the repository one folder up. ``data``: folder with one data file a user;
-    without it the provisioner makes data up. ``out``: where the report goes.
+    without it the provisioner makes data up. The report goes to ./out, or to ${OUT}.
     """
+    out = "../out" if build else "./out"
     walk = f"{plan.walk.rounds} rounds on a ring" if plan.walk.topology == "ring" else f"{plan.walk.steps} steps"
     names = plan.names
     where = "docker compose -f docker/compose.yaml up" if build else "docker compose up"
@@ -137,7 +136,8 @@ def compose_file(
         owner=OWNER,
         provision_volumes=_lines(f'      - "{name}:/deliver/users/{name}"' for name in names),
         nodes="\n".join(_NODE.format(name=name) for name in names).rstrip(),
-        out=out,
+        out=f"${{OUT:-{out}}}",
+        report="./out",
         analyze_volumes=_lines(f'      - "{name}-handover:/views/{name}:ro"' for name in names),
         analyze_depends=_lines(f'      "{name}": {{condition: service_completed_successfully}}' for name in names),
         volumes=_lines(f'  "{name}":\n  "{name}-handover":' for name in names),

@@ -18,16 +18,14 @@ import sys
 from pathlib import Path
 
 from coordinator_free_launcher.bundle import make_born, read_node_file
-from network_dp import view
+from node.app import run
 
 
 def hand_over(bundle: Path, target: Path) -> None:
     """Copy what this user shows to the analyzer: its view without values, and the result if it has one."""
-    with (bundle / "state" / "view.jsonl").open() as lines, (target / "view.jsonl").open("w") as out:
-        for line in lines:
-            shown = view.exported(view.decode(line))
-            if shown is not None:
-                out.write(shown + "\n")
+    from analyzer.export import export  # only now: a node's memory has no room for the analyzer
+
+    export(bundle / "state" / "view.jsonl", target / "view.jsonl")
     result = bundle / "state" / "result.json"
     if result.exists():
         shutil.copyfile(result, target / "result.json")
@@ -51,18 +49,18 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--stay", action="store_true")
     options = parser.parse_args(arguments)
 
-    from node.__main__ import main as node_main
-
     bundle: Path = options.bundle
     for source in options.sources:
         take_over(source, bundle)
     if options.first_life:
         make_born(bundle / "state", read_node_file(bundle).name)
-    code = node_main([str(bundle)])
+    code = run(bundle)
     if code == 0 and options.handover is not None:
         hand_over(bundle, options.handover)
     if code == 0 and options.stay:
-        signal.sigwait({signal.SIGTERM, signal.SIGINT})
+        ends = {signal.SIGTERM, signal.SIGINT}
+        signal.pthread_sigmask(signal.SIG_BLOCK, ends)
+        signal.sigwait(ends)
     return code
 
 
