@@ -6,11 +6,14 @@ Works with Compose v2 and with 1.29.2 (which knows neither ``name:`` nor secrets
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable
 from dataclasses import replace
+from pathlib import Path
 from typing import Final
 
 from network_dp.plan import Plan, PlanError
+from network_dp.plan_reader import parse
 
 PORT: Final = 7000
 OWNER: Final = 65532  # the image's user, see docker/Dockerfile
@@ -128,7 +131,9 @@ def compose_file(plan: Plan, *, build: bool = False, data: str | None = None, me
         users=plan.n,
         what=f"{plan.task.kind}, {walk}",
         command=where,
-        generated="" if not build else "\n#\n# Written by `network-dp compose`; tests/containers fails when it drifts.",
+        generated=""
+        if not build
+        else "\n#\n# Written from plan.toml: `python -m coordinator_free_launcher.compose docker`; a test fails when they drift apart.",
         memory=memory,
         build=_BUILD if build else "    pull_policy: never\n",
         data="--demo-data" if data is None else "--data, /data",
@@ -146,3 +151,15 @@ def compose_file(plan: Plan, *, build: bool = False, data: str | None = None, me
 
 def _lines(lines: Iterable[str]) -> str:
     return "\n".join(lines)
+
+
+def main(folder: Path) -> None:
+    """Write FOLDER/compose.yaml, which builds its own image, from FOLDER/plan.toml: the demo of this repository."""
+    plan = parse((folder / "plan.toml").read_text())
+    if container_plan(plan) != plan:
+        raise PlanError(f'{folder / "plan.toml"}: addresses must be "NAME:{PORT}", bind "0.0.0.0:{PORT}"')
+    (folder / "compose.yaml").write_text(compose_file(plan, build=True))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
