@@ -92,8 +92,5 @@ def provision_demo(plan: Plan, out: Path, valid_days: float = 365.0, seed: int =
 
 
 def register(app: typer.Typer) -> None:
-    """Add the commands about keys, certificates and bundles to the command line."""
-    from coordinator_free_launcher import cli_lan
-
+    """Add the command of this file to the command line."""
     app.command("provision")(provision_command)
-    cli_lan.register(app)

@@ -133,7 +133,7 @@ def compose_file(plan: Plan, *, build: bool = False, data: str | None = None, me
         command=where,
         generated=""
         if not build
-        else "\n#\n# Written from plan.toml: `python -m coordinator_free_launcher.compose docker`; a test fails when they drift apart.",
+        else "\n#\n# Written from plan.toml by: python -m coordinator_free_launcher.compose docker",
         memory=memory,
         build=_BUILD if build else "    pull_policy: never\n",
         data="--demo-data" if data is None else "--data, /data",
