@@ -298,11 +298,13 @@ def _timing(table: _Table) -> Timing:
 
 def _check_together(plan: Plan) -> None:
     """Combinations that are each fine alone."""
-    if plan.caps.past == "forward" and plan.noise.against == "network" and plan.noise.epsilon is not None:
+    if plan.caps.past == "forward" and (plan.noise.against == "network" or plan.walk.topology == "ring"):
         raise PlanError(
-            'caps.past = "forward": others rely on the noise of capped users under network DP; '
-            'use "noise", or noise.against = "local"'
+            'caps.past = "forward": others rely on the noise of capped users (theory.md 8.7); '
+            'use "noise", or noise.against = "local" on the complete graph'
         )
+    if plan.noise.mechanism == "laplace" and isinstance(plan.task, SumTask) and plan.task.dimension > 1:
+        raise PlanError(f"task.dimension = {plan.task.dimension}: Laplace noise is for single numbers; use Gaussian")
     if plan.caps.edge is not None and plan.walk.topology == "ring":
         raise PlanError("caps.edge: on a ring the next user is fixed; use caps.contributions")
     ring_sgd = plan.walk.topology == "ring" and isinstance(plan.task, SgdTask)

@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+from network_dp.expected import expected_error
 from network_dp.plan import Plan
 from node.protocol.effects import Finished
 from node.protocol.values import Token, decode_token
@@ -27,7 +28,7 @@ def describe(plan: Plan, task: Task, finished: Finished, ledger_size: int) -> di
         return {**about, "value": None, "note": "the plan keeps the value with the last holder"}
     token: Token = decode_token(finished.token, dtype=task.dtype, dimension=task.dimension, ledger_size=ledger_size)
     estimate = task.finish(token.payload, Tally(token.contributions, token.dummies))
-    return {**about, **estimate, "contributions": token.contributions}
+    return {**about, **estimate, "contributions": token.contributions, "expected_std": expected_error(plan)}
 
 
 def write(path: Path, values: dict[str, Any]) -> None:

@@ -1,0 +1,53 @@
+# Two commands do everything on a fresh machine with Python 3.11+: `make demo` and `make test`.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+PROTO_VENV := .venv-proto
+
+.PHONY: demo test test-fast test-full lint format proto bench soak image clean help
+
+help: ## show this list
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
+
+$(STAMP): pyproject.toml
+	$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or newer is needed") if sys.version_info < (3, 11) else None'
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	touch $(STAMP)
+
+demo: $(STAMP) ## three real runs over real processes, a table and reports
+	$(BIN)/network-dp demo --out demo-out
+
+lint: $(STAMP) ## ruff and mypy --strict
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+format: $(STAMP)
+	$(BIN)/ruff format .
+
+test: $(STAMP) ## everything but the long versions; fast tests first
+	$(BIN)/python -m pytest -q -m "not slow and not process and not full and not containers and not hosts"
+	$(BIN)/python -m pytest -q -m "(slow or process or containers or hosts) and not full"
+
+test-fast: $(STAMP) ## only the fast tests
+	$(BIN)/python -m pytest -q -m "not slow and not process and not full and not containers and not hosts"
+
+test-full: $(STAMP) ## everything, the long versions too
+	$(BIN)/python -m pytest -q
+
+proto: ## generate node/wire from proto/ with the pinned generator
+	test -x $(PROTO_VENV)/bin/python || $(PYTHON) -m venv $(PROTO_VENV)
+	$(PROTO_VENV)/bin/python -m pip install --quiet grpcio-tools==1.71.2 setuptools
+	$(PROTO_VENV)/bin/python -m grpc_tools.protoc -I proto --python_out=. --grpc_python_out=. --pyi_out=. \
+	  proto/node/wire/v1/peer.proto
+
+bench: $(STAMP) ## the benchmark table (under ten minutes)
+	$(BIN)/python -m benchmarks
+
+soak: $(STAMP) ## random fault schedules until stopped
+	$(BIN)/network-dp simulate faults --seconds 0
+
+clean:
+	rm -rf $(VENV) $(PROTO_VENV) demo-out out .pytest_cache .mypy_cache .ruff_cache .hypothesis

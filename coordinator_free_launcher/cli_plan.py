@@ -1,0 +1,105 @@
+"""``plan new`` and ``plan check``."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from coordinator_free_launcher.cli_identity import fail, read_plan
+from network_dp.plan import Plan, PlanError
+
+plans = typer.Typer(help="Write a plan, and see what it promises before anything runs.", no_args_is_help=True)
+
+
+@plans.command("new")
+def new(
+    topology: Annotated[str, typer.Option(help="ring or complete.")] = "complete",
+    task: Annotated[str, typer.Option(help="sum, mean, histogram or sgd.")] = "mean",
+    users: Annotated[int, typer.Option(min=2, help="How many users.")] = 10,
+    rounds: Annotated[int, typer.Option(help="Ring: how often everybody contributes.")] = 5,
+    steps: Annotated[int | None, typer.Option(help="Complete graph: visits in all (default 10 a user).")] = None,
+    mechanism: Annotated[str | None, typer.Option(help="gaussian, laplace (ring sums) or rr (histograms).")] = None,
+    epsilon: Annotated[float, typer.Option(help="Target epsilon of network DP.")] = 1.0,
+    delta: Annotated[float, typer.Option(help="Target delta.")] = 1e-6,
+    name: Annotated[str, typer.Option(help="Name of the run.")] = "my-run",
+    port: Annotated[int, typer.Option(help="First port; every user gets one.")] = 20000,
+    out: Annotated[Path | None, typer.Option(help="File to write (default: standard output).")] = None,
+) -> None:
+    """Write a commented plan to start from."""
+    from coordinator_free_launcher.plan_template import Wish, write_plan
+    from network_dp.plan_reader import parse
+
+    length = rounds if topology == "ring" else (steps or 10 * users)
+    chosen = mechanism or ("rr" if task == "histogram" else "gaussian")
+    try:
+        text = write_plan(Wish(name, topology, task, users, length, chosen, epsilon, delta, port=port))
+        parse(text)
+        if out is None:
+            typer.echo(text, nl=False)
+            return
+        with out.open("x") as file:
+            file.write(text)
+    except FileExistsError:
+        raise fail(PlanError(f"{out} exists: give another name, nothing was written")) from None
+    except (PlanError, KeyError) as error:
+        raise fail(error) from None
+    typer.echo(f"{out} written. Next: network-dp plan check {out}")
+
+
+@plans.command("check")
+def check(
+    plan_file: Annotated[Path, typer.Argument(metavar="PLAN", help="The plan to check.")],
+    colluders: Annotated[int, typer.Option(min=1, help="Also show what this many users together may learn.")] = 1,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+) -> None:
+    """Validate a plan and print what will happen and what it promises."""
+    from coordinator_free_launcher.provision import finalise
+
+    try:
+        plan = finalise(read_plan(plan_file))
+        facts = describe(plan, colluders)
+    except PlanError as error:
+        raise fail(error) from None
+    if as_json:
+        typer.echo(json.dumps({key: value for key, (value, _) in facts.items()}, indent=1))
+        return
+    show_facts(plan, facts)
+
+
+def describe(plan: Plan, colluders: int = 1) -> dict[str, tuple[Any, str]]:
+    """What a plan means: key -> (value, why or how)."""
+    from coordinator_free_launcher.promise import promises
+
+    walk, noise = plan.walk, plan.noise
+    size = {"gaussian": noise.sigma, "laplace": noise.scale, "rr": noise.gamma}[noise.mechanism]
+    label = {"gaussian": "sigma", "laplace": "scale", "rr": "gamma"}[noise.mechanism]
+    facts: dict[str, tuple[Any, str]] = {
+        "task": (plan.task.kind, f"{walk.topology}, {plan.n} users, {plan.total_steps} steps"),
+        "release": (walk.release, "who gets the result"),
+        label: (size, f"{noise.mechanism} noise, sensitivity {plan.sensitivity:g}, grid {noise.grid:g}"),
+        "min_live": (walk.min_live, "promises hold while at least this many users are alive"),
+        "plan_hash": (plan.hash, "in every message"),
+    }
+    if plan.insecure_seed is not None:
+        facts["INSECURE"] = (plan.insecure_seed, "noise and routing are seeded: for tests only")
+    return {**facts, **promises(plan, colluders)}
+
+
+def show_facts(plan: Plan, facts: dict[str, tuple[Any, str]]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(title=f"Plan {plan.name}: valid")
+    for column in ("what", "value", "meaning"):
+        table.add_column(column, overflow="fold")
+    for key, (value, meaning) in facts.items():
+        text = f"{value:.4g}" if isinstance(value, float) else str(value)
+        table.add_row(key, text, meaning)
+    Console().print(table)
+
+
+def register(app: typer.Typer) -> None:
+    app.add_typer(plans, name="plan")

@@ -1,0 +1,90 @@
+"""A whole run on one machine: provision, launch, compare, analyze. The Python API of a notebook is here too."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from coordinator_free_launcher.cli_identity import data_folder, provision_demo
+from coordinator_free_launcher.comparison import Comparison
+from coordinator_free_launcher.launch import Outcome, launch, read_run
+from coordinator_free_launcher.ports import with_free_ports
+from coordinator_free_launcher.provision import provision
+from coordinator_free_launcher.show import compared, progress_bar
+from network_dp.plan import Plan
+
+
+@dataclass(frozen=True, slots=True)
+class LocalRun:
+    """What a run on this machine ended with."""
+
+    folder: Path
+    plan: Plan
+    outcome: Outcome
+    comparison: Comparison | None
+    verdict: str
+    report: Path | None
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "folder": str(self.folder),
+            "plan": self.plan.hash,
+            "codes": self.outcome.codes,
+            "result": self.outcome.result,
+            "comparison": None if self.comparison is None else self.comparison.as_dict(),
+            "verdict": self.verdict,
+            "report": None if self.report is None else str(self.report),
+        }
+
+
+def run_locally(
+    plan: Plan, folder: Path, *, data: Path | Mapping[str, Path] | None, keep_ports: bool, console: Console,
+) -> LocalRun:  # fmt: skip
+    """Provision into ``folder``, start every user as a process, wait, and let the analyzer judge."""
+    if not keep_ports:
+        plan = with_free_ports(plan)
+    if data is not None:
+        provision(plan, folder, data_folder(plan, data) if isinstance(data, Path) else data)
+    elif all(user.data is not None for user in plan.users):
+        provision(plan, folder)
+    else:
+        console.print("No data given: the users get made-up data (give --data DIR for your own).")
+        provision_demo(plan, folder)
+    plan = read_run(folder)
+    with progress_bar(plan.name, console) as show:
+        outcome = launch(folder, show=show)
+    if outcome.result is None:
+        return LocalRun(folder, plan, outcome, None, "UNKNOWN", None)
+    verdict, report = judge(folder)
+    return LocalRun(folder, plan, outcome, compared(plan, outcome, folder), verdict, report)
+
+
+def judge(folder: Path) -> tuple[str, Path | None]:
+    """The analyzer's word on a run, and its report."""
+    from analyzer.report.page import write
+
+    from analyzer.several import analyze_runs
+
+    analyses = analyze_runs([folder], None, [], 1, None)
+    paths = write(analyses, folder / "report.html")
+    return analyses.status.name, next(iter(paths), None)
+
+
+def run(plan: Plan, data: Mapping[str, Path] | None = None, folder: Path | None = None) -> LocalRun:
+    """For notebooks: run a plan over real processes on this machine and return result, comparison and verdict.
+
+    ``data`` maps user names to files; without it, demo data is made up. ``folder`` must be new (default: out/NAME).
+    """
+    target = folder or Path("out") / plan.name
+    return run_locally(plan, target, data=data, keep_ports=False, console=Console(quiet=True))
+
+
+def view_table(folder: Path, user: str) -> list[dict[str, Any]]:
+    """One user's own view as rows, ready for a data frame."""
+    path = folder / "users" / user / "state" / "view.jsonl"
+    return [json.loads(line) for line in path.read_text().splitlines()]

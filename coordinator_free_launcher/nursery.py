@@ -1,0 +1,100 @@
+"""A handle on the forking parent (``python -m node.zygote``): start users, hear what becomes of them.
+
+The parent routes nothing and knows nothing of the walk beyond the furthest step its children mention.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import selectors
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+LEAN_ENVIRONMENT = {
+    "GRPC_ENABLE_FORK_SUPPORT": "0",
+    "MALLOC_ARENA_MAX": "1",
+    "OMP_NUM_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+    "GRPC_VERBOSITY": "NONE",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class News:
+    """One line from the parent: ``kind`` is ready, started, step, exit or error."""
+
+    kind: str
+    name: str
+    value: int
+
+
+class Nursery:
+    """Started users are processes of their own; closing this handle ends them unless it is detached."""
+
+    def __init__(self, run: Path, *, detach: bool = False) -> None:
+        command = [sys.executable, "-m", "node.zygote", str(run.absolute())] + (["--detach"] if detach else [])
+        log = (run / "launcher.log").open("ab")
+        with log:
+            self._process = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log,
+                env={**os.environ, **LEAN_ENVIRONMENT}, start_new_session=True,
+            )  # fmt: skip
+        assert self._process.stdin is not None and self._process.stdout is not None
+        self._in, self._out = self._process.stdin, self._process.stdout
+        os.set_blocking(self._out.fileno(), False)
+        self._selector = selectors.DefaultSelector()
+        self._selector.register(self._out, selectors.EVENT_READ)
+        self._rest = b""
+        self.pids: dict[str, int] = {}
+
+    def start(self, bundle: Path, **options: str | bool) -> None:
+        self._in.write(json.dumps({"start": str(bundle.absolute()), **options}).encode() + b"\n")
+        self._in.flush()
+
+    def news(self, timeout_s: float) -> Iterator[News]:
+        """What happened until ``timeout_s`` has passed or something did; ends at once when the parent is gone."""
+        if not self._selector.select(timeout_s):
+            return
+        data = self._out.read()
+        if data == b"":
+            yield News("gone", "", self._process.wait(5.0))
+            return
+        *lines, self._rest = (self._rest + (data or b"")).split(b"\n")
+        for line in lines:
+            yield from self._parse(json.loads(line))
+
+    def _parse(self, values: dict[str, Any]) -> Iterator[News]:
+        if "pid" in values and ("started" in values or "ready" in values):
+            self.pids[values.get("started") or values["ready"]] = values["pid"]
+        for kind in ("ready", "started", "exit", "error"):
+            if kind in values:
+                if kind == "exit" and self.pids.get(values[kind]) == values["pid"]:
+                    del self.pids[values[kind]]
+                yield News(kind, str(values[kind]), int(values.get("code", 0)))
+        if "step" in values:
+            yield News("step", "", int(values["step"]))
+
+    def close(self, patience_s: float = 15.0) -> None:
+        """Close the parent's input: not detached, it asks every user to stop; wait until all have."""
+        self._in.close()
+        deadline = time.monotonic() + patience_s
+        while self._process.poll() is None and time.monotonic() < deadline:
+            for _ in self.news(0.2):
+                pass
+        if self._process.poll() is None:
+            self._process.kill()
+            self._process.wait(5.0)
+        self.release()
+
+    def release(self) -> None:
+        """Let go without a word (the users of a detached parent go on)."""
+        if not self._in.closed:
+            self._in.close()
+        self._selector.close()
+        self._out.close()

@@ -1,0 +1,72 @@
+"""What the launcher shows: a progress bar while users walk, and how a run ended."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    SpinnerColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+from rich.table import Table
+
+from coordinator_free_launcher.comparison import Comparison, compare
+from coordinator_free_launcher.demo_data import Truth
+from coordinator_free_launcher.launch import Outcome
+from coordinator_free_launcher.launch import Progress as Standing
+from network_dp.plan import Plan
+
+
+@contextmanager
+def progress_bar(title: str, console: Console) -> Iterator[Callable[[Standing], None]]:
+    """Steps done, hops a second, time left; first how many users serve."""
+    columns = (
+        SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(),
+        TextColumn("{task.fields[speed]}"), TimeElapsedColumn(), TimeRemainingColumn(),
+    )  # fmt: skip
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task(title, total=None, speed="")
+
+        def show(standing: Standing) -> None:
+            if standing.step <= 0:
+                text = f"{title}: {standing.serving} of {standing.users} users serve"
+                bar.update(task, description=text, total=standing.users, completed=standing.serving)
+                return
+            speed = bar.tasks[0].speed
+            hops = f"{speed:.0f} hops/s" if speed else ""
+            bar.update(task, description=title, total=standing.total, completed=standing.step, speed=hops)
+
+        yield show
+
+
+def compared(plan: Plan, outcome: Outcome, run: Path) -> Comparison | None:
+    """Result against truth, in a demo where DIR/truth.json tells it."""
+    path = run / "truth.json"
+    if outcome.result is None or not path.exists():
+        return None
+    return compare(plan, outcome.result, Truth.read(path))
+
+
+def show_result(plan: Plan, result: dict[str, Any], comparison: Comparison | None, console: Console) -> None:
+    title = f"Result of {plan.name}" + (" (INSECURE: seeded)" if plan.insecure_seed is not None else "")
+    table = Table(title=title, show_header=False)
+    value = result.get("value")
+    shown = "kept by the last holder" if value is None else ", ".join(f"{number:.4g}" for number in value[:8])
+    table.add_row("value", shown + (" ..." if value is not None and len(value) > 8 else ""))
+    table.add_row("contributions", str(result.get("contributions", "-")))
+    if result.get("expected_std") is not None:
+        table.add_row("expected std", f"{result['expected_std']:.4g}")
+    if comparison is not None:
+        table.add_row(comparison.what, f"{comparison.estimate:.4g} against {comparison.truth:.4g}")
+        if comparison.error_in_stds is not None:
+            table.add_row("error", f"{comparison.error:+.4g} = {comparison.error_in_stds:+.2f} expected stds")
+    console.print(table)
