@@ -1,114 +1,99 @@
-"""load -> integrity -> exposure -> verdict: the analyzer in one call."""
+"""Several runs of one plan together: errors that each look fine may still have the wrong mean or spread."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Final
 
 import numpy as np
+from scipy.stats import chi2, norm
 
-from analyzer import chance, integrity, ledger, lineage, load, privacy, utility, verdict
+from analyzer.chance import FALSE_ALARM, two_sided
 from analyzer.errors import InputError
-from analyzer.integrity import Run
-from analyzer.privacy import Privacy
-from analyzer.tables import HANDOFF, START
-from analyzer.utility import Utility
-from analyzer.verdict import Check, Status
+from analyzer.judge import Analysis, analyze
+from analyzer.verdict import Check, Status, overall
+
+_LEAST_RUNS: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
-class UserCard:
-    """One user's own page: what it did, gave away and could have learned."""
+class Analyses:
+    """One run, or several of one plan with what only their number can show."""
 
-    name: str
-    has_log: bool
-    visits: int
-    contributions: int
-    gave_epsilon: float | None
-    gave_to: str | None
-    learned_epsilon: float | None
-    learned_about: str | None
-    events: int
-
-
-@dataclass(frozen=True, slots=True)
-class Analysis:
-    """Everything that is known about one run."""
-
-    run: Run
-    privacy: Privacy
-    utility: Utility
-    checks: tuple[Check, ...]
+    runs: tuple[Analysis, ...]
+    together: tuple[Check, ...]
 
     @property
     def status(self) -> Status:
-        return verdict.overall(self.checks)
-
-    def cards(self) -> list[UserCard]:
-        """One card per user, in plan order."""
-        logs, numbers = self.run.logs, self.privacy
-        held = visits_per_user(self.run)
-        events = np.bincount([event.user for event in logs.events if event.kind != "start"], minlength=logs.plan.n)
-        cards = []
-        for user in range(logs.plan.n):
-            gave = learned = None
-            to = about = None
-            if numbers.epsilon is not None:
-                others = np.arange(logs.plan.n) != user
-                to = int(np.argmax(np.where(others, numbers.epsilon[user], -1.0)))
-                about = int(np.argmax(np.where(others, numbers.epsilon[:, user], -1.0)))
-                gave, learned = float(numbers.epsilon[user, to]), float(numbers.epsilon[about, user])
-            cards.append(
-                UserCard(
-                    name=logs.name(user),
-                    has_log=user in logs.files,
-                    visits=int(held[user]),
-                    contributions=numbers.contributions[user] if numbers.contributions else 0,
-                    gave_epsilon=gave,
-                    gave_to=None if to is None else logs.name(to),
-                    learned_epsilon=learned,
-                    learned_about=None if about is None else logs.name(about),
-                    events=int(events[user]),
-                )
-            )
-        return cards
+        return overall([*self.together, *(check for run in self.runs for check in run.checks)])
 
 
-def visits_per_user(run: Run) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """How often each user held the token, in all branches; the step 0 that only draws the first holder is left out."""
-    visits = run.logs.visits
-    counted = (visits["cause"] == HANDOFF) | ((visits["cause"] == START) & (visits["step"] > 0))
-    held = np.bincount(visits["user"][counted], minlength=run.plan.n)
-    ghosts = run.lineage.sents[len(run.logs.sents) :]["user"]
-    return np.asarray(held + np.bincount(ghosts, minlength=run.plan.n), dtype=np.int64)
+def is_run(path: Path) -> bool:
+    """A run's directory, as the launcher makes it."""
+    return (path / "plan.toml").is_file() and (path / "users").is_dir()
 
 
-def analyze(
+def analyze_runs(
     paths: Sequence[Path],
     plan: Path | None = None,
     colluders: Sequence[str] = (),
     max_colluders: int = 1,
     truth: Sequence[float] | None = None,
-) -> Analysis:
-    """Read the logs of one run and judge it. ``InputError``: they are not the logs of one run."""
-    logs = load.load(paths, plan)
-    tree = lineage.build(logs)
-    run = Run(logs, tree, ledger.build(tree, logs.plan.n))
-    members = [_user(run, name) for name in colluders]
-    numbers = privacy.measure(run, members, max_colluders)
-    result = utility.measure(run, truth)
-    checks = [
-        *integrity.checks(run),
-        *chance.checks(run),
-        *privacy.checks(run, numbers),
-        *utility.checks(run, result),
+) -> Analyses:
+    """Every run directory is a run of its own; all other paths together are one more."""
+    groups = [[path] for path in paths if is_run(path)]
+    if loose := [path for path in paths if not is_run(path)]:
+        groups.append(loose)
+    runs = tuple(analyze(group, plan, colluders, max_colluders, truth) for group in groups)
+    first = runs[0].run
+    for paths_of_run, analysis in zip(groups[1:], runs[1:], strict=True):
+        if analysis.run.plan.hash != first.plan.hash:
+            raise InputError(paths_of_run[0], None, "is a run of another plan: several runs must share one plan")
+    numbers = [analysis.run.logs.run for analysis in runs]
+    if len(set(numbers)) < len(numbers):
+        raise InputError(groups[-1][0], None, "is given twice: every run must be another one")
+    return Analyses(runs, tuple(_together(runs)))
+
+
+def _together(runs: Sequence[Analysis]) -> list[Check]:
+    """Mean and variance of the standardised errors over the runs (Gaussian noise, full logs)."""
+    errors = [
+        np.array(run.utility.noise_error) / run.utility.noise_std
+        for run in runs
+        if run.utility.noise_error is not None and run.utility.noise_std and run.run.plan.noise.mechanism == "gaussian"
     ]
-    return Analysis(run, numbers, result, tuple(checks))
+    if len(errors) < _LEAST_RUNS:
+        return []
+    z = np.concatenate(errors)
+    size = len(z)
+    centre = float(z.sum()) / np.sqrt(size)
+    p_mean = float(2 * norm.sf(abs(centre)))
+    square = float(np.sum(z**2))
+    p_size = float(two_sided(chi2.cdf(square, size), chi2.sf(square, size)))
+    rule = "Errors divided by their expected standard deviation are standard Gaussian, independent between runs."
+    return [
+        _check("runs-mean", f"Errors over {len(errors)} runs are centred", p_mean, f"mean {z.mean():.3g}", rule),
+        _check(
+            "runs-variance",
+            f"Errors over {len(errors)} runs are as large as expected",
+            p_size,
+            f"mean square {square / size:.3g}",
+            rule,
+        ),
+    ]
 
 
-def _user(run: Run, name: str) -> int:
-    if name not in run.plan.names:
-        raise InputError("--colluders", None, f'"{name}" is not a user of the plan')
-    return run.plan.index(name)
+def _check(id: str, title: str, p: float, observed: str, rule: str) -> Check:
+    return Check(
+        id=id,
+        title=title,
+        status=Status.PASS if p > FALSE_ALARM else Status.FAIL,
+        observed=f"{observed}, p = {p:.3g}",
+        bound=f"p > {FALSE_ALARM:g}",
+        rule=rule,
+        theory="theory.md 1, 6",
+        number=p,
+        limit=FALSE_ALARM,
+    )

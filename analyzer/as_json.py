@@ -9,9 +9,9 @@ from typing import Any, Final
 import numpy as np
 
 from analyzer import integrity
-from analyzer.analysis import Analysis
+from analyzer.analysis import Analyses
+from analyzer.judge import Analysis
 from analyzer.privacy import Collusion
-from analyzer.several import Analyses
 from analyzer.verdict import SCHEMA, check_as_dict, plain
 
 _WORST_PAIRS: Final = 20

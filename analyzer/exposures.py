@@ -10,7 +10,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations, pairwise
 from typing import Final
@@ -19,6 +19,7 @@ import numpy as np
 
 from analyzer.integrity import Run
 from analyzer.lineage import Bools, Ints
+from analyzer.responses import Responses, UnknownResponsesError
 from analyzer.sights import Sights
 from analyzer.tables import NOBODY, START, Floats
 from analyzer.values import dimension
@@ -92,21 +93,24 @@ class Measure:
     def __init__(self, run: Run) -> None:
         if not run.lineage.complete:
             raise UnmeasurableError("the walk is not known from start to finish")
-        if run.plan.noise.mechanism == "rr":
-            raise UnmeasurableError("randomised response is not measured yet")
         self._run, self.plan = run, run.plan
         self.sights = Sights(run)
         self.is_sgd = isinstance(run.plan.task, SgdTask)
         self.mechanism = run.plan.noise.mechanism
-        self.forks = 0
-        self._pieces = self._cut() if self.is_sgd else []
-        if not self.is_sgd:
-            self.forks = int(np.count_nonzero(~run.lineage.on_branch)) + len(self.sights.lost)
+        self.pieces = self._cut()
+        self._responses: Responses | None = None
+        if self.mechanism == "rr":
+            try:
+                self._responses = Responses(run.plan, self.sights)
+            except UnknownResponsesError as error:
+                raise UnmeasurableError(str(error)) from None
 
     # ---- sums ------------------------------------------------------------------------------------------------------
 
     def column(self, members: Sequence[int]) -> Floats:
-        """Exposure of every user to the set of ``members`` (Laplace: number of contributions it saw)."""
+        """Exposure of every user to the set of ``members`` (Laplace: contributions seen; responses: eps itself)."""
+        if self._responses is not None:
+            return self._responses.column(members)
         observer: Bools = np.zeros(self.plan.n, dtype=np.bool_)
         observer[list(members)] = True
         if self.is_sgd:
@@ -117,21 +121,30 @@ class Measure:
 
     @property
     def unit(self) -> str:
-        return "contributions seen" if self.mechanism == "laplace" else "exposure S"
+        return {"laplace": "contributions seen", "rr": "epsilon"}.get(self.mechanism, "exposure S")
 
     def epsilon(self, seen: Floats) -> Floats:
         """eps of a whole matrix."""
         if self.mechanism == "laplace":
             return seen * laplace_epsilon(self.plan, 1.0)
+        if self.mechanism == "rr":
+            return seen
         return to_epsilon(self.plan, seen)
 
     def one_epsilon(self, value: float) -> float:
         if self.mechanism == "laplace":
             return laplace_epsilon(self.plan, value) if value else 0.0
+        if self.mechanism == "rr":
+            return value
         return one_epsilon(self.plan, value)
 
     def matrix(self) -> Floats:
-        """S[u, v] of every pair."""
+        """S[u, v] of every pair (Laplace and responses: as ``column``)."""
+        if self._responses is not None:
+            try:
+                return self._responses.matrix()
+            except UnknownResponsesError as error:
+                raise UnmeasurableError(str(error)) from None
         if self.is_sgd:
             return self._sgd(None)
         return np.stack([self.column([v]) for v in range(self.plan.n)], axis=1)
@@ -151,7 +164,7 @@ class Measure:
         task, sents = self.plan.task, self._run.lineage.sents
         assert isinstance(task, SgdTask)
         total = np.zeros((self.plan.n, self.plan.n))
-        for piece in self._pieces:
+        for piece in self.pieces:
             if len(piece.rows) == 0:
                 continue
             own_step = np.maximum(self._own_steps(piece.rows), 1)
@@ -176,24 +189,18 @@ class Measure:
     def _cut(self) -> list[Piece]:
         """The branch, cut wherever a token left beside it, and the abandoned stretches."""
         lineage, position = self._run.lineage, self._run.ledger.position
-        sents, parent, chain = lineage.sents, lineage.parent, lineage.accepted
+        parent, chain = lineage.parent, lineage.accepted
         cuts = {int(place) for place in self.sights.lost}
         aside: dict[int, list[int]] = {}
         for row in np.flatnonzero(~lineage.on_branch).tolist():
             above = int(parent[row])
-            if above < 0:
-                raise UnmeasurableError("an abandoned stretch of SGD does not hang on the walk")
-            place = int(position[above])
-            if place >= 0 and place + 1 < len(chain):
-                twin = int(chain[place + 1])
-                if sents["user"][twin] == sents["user"][row] and sents["visit"][twin] == sents["visit"][row]:
-                    if sents["real"][twin] != sents["real"][row] or sents["units"][twin] != sents["units"][row]:
-                        raise UnmeasurableError("a step of SGD left twice with different content under one noise")
-                    cuts.add(place + 1)
-                    continue
+            place = int(position[above]) if above >= 0 else NOBODY
+            if place >= 0 and self._is_twin(row, int(chain[min(place + 1, len(chain) - 1)])):
+                cuts.add(place + 1)
+                continue
+            if place >= 0:
                 cuts.add(place)
             aside.setdefault(above, []).append(row)
-        self.forks = len(cuts)
         walking = set(walking_rows(self._run).tolist())
         released = self.plan.walk.release == "all"
         edges = [-1, *sorted(cuts), len(chain) - 1]
@@ -201,7 +208,17 @@ class Measure:
         for low, high in pairwise(edges):
             rows = np.array([row for row in chain[low + 1 : high + 1].tolist() if row in walking], dtype=np.int64)
             pieces.append(Piece(rows, released or high < len(chain) - 1))
-        return pieces + _stretches(aside, lambda row: int(position[row]) >= 0)
+        return pieces + _stretches(aside, position)
+
+    def _is_twin(self, row: int, other: int) -> bool:
+        """Did the same visit send both (refused first, then sent elsewhere)? They hold the same token."""
+        sents = self._run.lineage.sents
+        if sents["user"][row] != sents["user"][other] or sents["visit"][row] != sents["visit"][other]:
+            return False
+        same = sents["real"][row] == sents["real"][other] and sents["units"][row] == sents["units"][other]
+        if self.is_sgd and not same:
+            raise UnmeasurableError("a step of SGD left twice with different content under one noise")
+        return True
 
     # ---- colluding sets ----------------------------------------------------------------------------------------------
 
@@ -238,12 +255,12 @@ class Measure:
         return [int(v) for v in order if v != user][:200]
 
 
-def _stretches(aside: dict[int, list[int]], is_on_branch: Callable[[int], bool]) -> list[Piece]:
+def _stretches(aside: dict[int, list[int]], position: Ints) -> list[Piece]:
     """Abandoned rows as straight pieces, each seen at its end."""
     pieces = []
     for above, children in aside.items():
-        straight = len(children) == 1 and not is_on_branch(above)
-        if straight:
+        hangs_on_branch = above < 0 or int(position[above]) >= 0
+        if len(children) == 1 and not hangs_on_branch:
             continue  # it continues the piece of the row above
         for child in children:
             rows = [child]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy as np
 from analyzer.ledger import Ledger
 from analyzer.lineage import LOST, Ints, Lineage, is_reissue
 from analyzer.tables import NOBODY, REISSUE, START, Findings, Logs
-from analyzer.values import StepRule
+from analyzer.values import StepRule, digest, dimension
 from analyzer.verdict import Check, Status, from_findings
 from network_dp.plan import Plan, SgdTask
 
@@ -189,8 +190,6 @@ def conservation(run: Run) -> Check:
 
 def _start_from_zero(run: Run) -> None:
     """The initial token is public: zero."""
-    from analyzer.values import digest, dimension
-
     size = dimension(run.plan)
     zero = {digest([0] * size), digest([0.0] * size), 0}
     visits = run.logs.visits
@@ -346,6 +345,33 @@ def _released(run: Run, full: int, findings: Findings) -> None:
             run.line(findings, finish, text)
 
 
+def cover_elements(run: Run) -> Check | None:
+    """Ring histograms by randomised response: R1 uniform elements cover each end."""
+    plan, lineage, findings = run.plan, run.lineage, Findings()
+    if plan.noise.mechanism != "rr" or plan.walk.topology != "ring" or not lineage.complete:
+        return None
+    needed = math.ceil((plan.noise.gamma or 0.0) * (plan.n - 2))
+    first, last = int(lineage.accepted[0]), int(lineage.accepted[-1])
+    owed = {first: needed}
+    if plan.walk.release == "all":
+        owed[last] = owed.get(last, 0) + needed
+    everybody = run.logs.with_values == frozenset(range(plan.n))
+    found = lineage.sents["dummies"]
+    for row, count in owed.items():
+        if everybody and found[row] < count:
+            run.line(findings, row, f"added {found[row]} of {count} uniform elements at an end of the walk")
+    return from_findings(
+        "cover",
+        "Uniform elements cover both ends of the ring",
+        findings,
+        f"{int(found[first])} at the start" + (f", {int(found[last])} at the end" if last in owed else ""),
+        f"{needed} each",
+        "The starter adds R1 = ceil(gamma (n-2)) uniform elements, the finisher as many on a release.",
+        "theory.md 5",
+        enough=everybody,
+    )
+
+
 def caps_kept(run: Run) -> Check | None:
     """Real contributions per user, over all epochs, and per user and receiver."""
     plan, logs, findings = run.plan, run.logs, Findings()
@@ -436,6 +462,7 @@ def checks(run: Run) -> list[Check]:
         noise_not_redrawn(run),
         noise_added(run),
         foreign_noise(run),
+        cover_elements(run),
         caps_kept(run),
         result_agrees(run),
     ]

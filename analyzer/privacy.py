@@ -93,16 +93,14 @@ def _measured(
     off = ~np.eye(plan.n, dtype=np.bool_)
     score = np.where(off, epsilon if plan.noise.mechanism == "rr" else seen, -1.0)
     u, v = (int(i) for i in np.unravel_index(int(np.argmax(score)), score.shape))
-    limit = promise.limit_for(plan, n_live(run))
-    if limit is not None:
-        limit += tool.forks
+    limit = _limit(run, tool, 1)
     worst = tool.one_epsilon(float(seen[u, v]))
     return Privacy(
         exposure=seen,
         epsilon=epsilon,
         unit=tool.unit,
         upper_bound=tool.is_sgd or plan.noise.mechanism == "rr",
-        forks=tool.forks,
+        forks=len(tool.pieces) - 1,
         worst=(u, v),
         worst_epsilon=worst,
         mean_epsilon=float(epsilon[off].mean()),
@@ -115,6 +113,10 @@ def _measured(
         contributions=counts,
         collusions=tuple(_collusions(run, tool, colluders, max_colluders, (u, v))),
     )
+
+
+def _limit(run: Run, tool: Measure, colluders: int) -> float | None:
+    return promise.limit_for(run.plan, n_live(run), tool.pieces, tool.sights.most_extra, colluders)
 
 
 def _collusions(
@@ -134,13 +136,13 @@ def _collusions(
 def _collusion(
     run: Run, tool: Measure, members: tuple[int, ...], user: int, value: float, *, exact: bool, searched: bool
 ) -> Collusion:
-    limit = promise.limit_for(run.plan, n_live(run), len(members))
+    limit = _limit(run, tool, len(members))
     return Collusion(
         members=members,
         user=user,
         exposure=value,
         epsilon=tool.one_epsilon(value),
-        limit=None if limit is None else limit + tool.forks,
+        limit=limit,
         promised=promise.promised_epsilon(run.plan, len(members)),
         exact=exact,
         searched=searched,
@@ -191,10 +193,10 @@ def _exposure_check(run: Run, privacy: Privacy) -> Check:
     plan, delta = run.plan, run.plan.noise.delta
     ring = plan.walk.topology == "ring"
     rule = (
-        "Every increment holds a full foreign noise, so S <= K; each token that left beside the branch adds at most 1."
+        "Every increment holds a full foreign noise, so S <= K; each token seen beside the branch adds at most 1."
         if ring
         else f"An honest walk exceeds this exposure for any pair with probability at most {FALSE_ALARM:g} "
-        "(Markov on E exp(b S)); each token that left beside the branch adds at most 1."
+        "(Markov on E exp(b S); S never exceeds the number of contributions)."
     )
     bound = "no law for this plan"
     if privacy.limit is not None and privacy.limit_epsilon is not None:

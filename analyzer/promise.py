@@ -8,17 +8,20 @@ uniform walk, Markov's inequality and a union over all pairs give a limit s with
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Final, Literal
 
 import numpy as np
 
 from analyzer.chance import FALSE_ALARM
-from analyzer.exposures import aim, laplace_epsilon
-from network_dp import bounds, exposure
+from analyzer.exposures import Piece, aim, laplace_epsilon
+from analyzer.responses import response_of
+from network_dp import bounds, exposure, shuffle
 from network_dp.moments import Law, Task, log_moment
 from network_dp.plan import Plan, SgdTask
 
+_MAX_PIECES: Final = 50
 _TILTS: Final = tuple(float(b) for b in np.geomspace(0.02, 60.0, 25))
 
 
@@ -27,35 +30,44 @@ def task_of(plan: Plan) -> Task:
 
 
 def has_walk_law(plan: Plan) -> bool:
-    """Is there an ex-ante law of the exposure? Uniform walk, Gaussian noise, constant step size."""
+    """Is there an ex-ante law of the exposure? Uniform walk, Gaussian noise at every step, constant step size."""
     if plan.walk.topology != "complete" or plan.noise.mechanism != "gaussian":
+        return False
+    if plan.caps.contributions is not None and plan.caps.past == "forward":
         return False
     return not (isinstance(plan.task, SgdTask) and plan.task.schedule != "constant")
 
 
 @lru_cache(maxsize=64)
-def exposure_limit(law: Law, n_events: float) -> float:
-    """s with P(S > s for any of ``n_events`` pairs or sets) <= FALSE_ALARM on an honest walk."""
+def exposure_limit(laws: tuple[Law, ...], n_events: float) -> float:
+    """s with P(S > s for any of ``n_events`` pairs or sets) <= FALSE_ALARM on an honest walk.
+
+    A forked run is several walks, each starting from a token everybody is taken to know: their moments multiply.
+    """
     room = math.log(n_events / FALSE_ALARM)
-    return min((log_moment(law, b) + room) / b for b in _TILTS)
+    return min((sum(log_moment(law, b) for law in laws) + room) / b for b in _TILTS)
 
 
-def walk_law(plan: Plan, n_live: int, colluders: int = 1) -> Law:
-    return Law(task_of(plan), n_live, plan.total_steps, colluders, plan.walk.release == "all")
+def limit_for(plan: Plan, n_live: int, pieces: Sequence[Piece], extra: int, colluders: int = 1) -> float | None:
+    """The exposure an honest run stays under; None when theory gives no law.
 
-
-def limit_for(plan: Plan, n_live: int, colluders: int = 1) -> float | None:
-    """The exposure an honest run stays under; None when theory gives no law."""
+    ``extra``: most tokens that one user saw beside the branch. On a ring each adds at most 1 (theory.md 8.2).
+    """
     if plan.walk.topology == "ring":
         if colluders > 1 or plan.noise.mechanism != "gaussian":
             return None
         assert plan.walk.rounds is not None
-        return float(plan.walk.rounds)
-    if not has_walk_law(plan) or n_live <= colluders:
+        return float(plan.walk.rounds + extra)
+    if plan.noise.mechanism != "gaussian" or n_live <= colluders:
         return None
-    events = float(plan.n) * math.comb(plan.n - 1, colluders)
-    limit = exposure_limit(walk_law(plan, n_live, colluders), events)
-    return limit if plan.caps.contributions is None else min(limit, float(plan.caps.contributions))
+    steps = sum(len(piece.rows) for piece in pieces)
+    most = bounds.visits(n_live, steps, FALSE_ALARM / plan.n)  # each contribution has a full noise: S <= their number
+    trivial = float(most if plan.caps.contributions is None else min(most, plan.caps.contributions))
+    if not has_walk_law(plan) or len(pieces) > _MAX_PIECES:
+        return trivial
+    lengths = sorted((len(piece.rows), piece.released) for piece in pieces if len(piece.rows))
+    laws = tuple(Law(task_of(plan), n_live, length, colluders, released) for length, released in lengths)
+    return min(trivial, exposure_limit(laws, float(plan.n) * math.comb(plan.n - 1, colluders)))
 
 
 def promised_epsilon(plan: Plan, colluders: int = 1) -> float | None:
@@ -63,15 +75,16 @@ def promised_epsilon(plan: Plan, colluders: int = 1) -> float | None:
     noise = plan.noise
     if noise.mechanism == "laplace":
         return laplace_epsilon(plan, float(plan.walk.rounds or 0)) if colluders == 1 else None
-    if noise.mechanism != "gaussian":
-        return None
+    if noise.mechanism == "rr":
+        return _response_promise(plan) if colluders == 1 else None
     assert noise.sigma is not None
     if plan.walk.topology == "ring":
         if colluders > 1:
             return None
         return bounds.ring_epsilon(plan.walk.rounds or 0, noise.sigma, plan.sensitivity, aim(plan))
     if not has_walk_law(plan) or plan.walk.min_live <= colluders:
-        return None
+        cap = plan.caps.contributions  # every contribution carries its own full noise, whoever looks
+        return None if cap is None else bounds.local_epsilon(cap, noise.sigma, plan.sensitivity, aim(plan))
     return bounds.network_epsilon(
         task_of(plan),
         plan.walk.min_live,
@@ -85,11 +98,27 @@ def promised_epsilon(plan: Plan, colluders: int = 1) -> float | None:
     )
 
 
+def _response_promise(plan: Plan) -> float | None:
+    """Randomised response before the run, for the least number of live users."""
+    response, live = response_of(plan), plan.walk.min_live
+    if plan.walk.topology == "ring":
+        released = plan.walk.release == "all"
+        return shuffle.ring_epsilon(
+            live, plan.walk.rounds or 0, response.n_buckets, response.gamma, plan.noise.delta, released
+        )
+    most = bounds.visits(live, plan.total_steps, FALSE_ALARM / plan.n)
+    count = most if plan.caps.contributions is None else min(most, plan.caps.contributions)
+    return shuffle.local_epsilon(count, response.n_buckets, response.gamma, plan.noise.delta)
+
+
 def local_epsilon(plan: Plan, n_contributions: int) -> float:
     """eps against somebody who sees every message (theory.md 2): infinite on a ring that shares its noise."""
     noise = plan.noise
     if noise.mechanism == "laplace":
         return math.inf
+    if noise.mechanism == "rr":
+        response = response_of(plan)
+        return shuffle.local_epsilon(n_contributions, response.n_buckets, response.gamma, noise.delta)
     assert noise.mechanism == "gaussian" and noise.sigma is not None
     ring_sum = plan.walk.topology == "ring" and not isinstance(plan.task, SgdTask)
     kind: Literal["full", "ring", "spread_ring"] = "full"

@@ -54,6 +54,12 @@ class Sights:
         """Nothing but the accepted branch was ever seen."""
         return len(self.lost) == 0 and len(self._beside) == 0
 
+    @property
+    def most_extra(self) -> int:
+        """Most tokens that one user saw beside the accepted branch."""
+        seen = np.concatenate([self._to[self.lost], self._sents["to"][self._beside].astype(np.int64)])
+        return int(np.bincount(seen).max()) if len(seen) else 0
+
     def _visits_with_several_sends(self) -> dict[tuple[int, int], list[int]]:
         """Visits that left more than once with different amounts of noise: (user, visit) -> amounts, ascending."""
         units: dict[tuple[int, int], set[int]] = {}

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
-from analyzer.analysis import Analysis
-from analyzer.several import Analyses
+from analyzer.analysis import Analyses
+from analyzer.judge import Analysis
 from analyzer.verdict import Check, Status, worst_first
 
 _STYLE = {Status.PASS: "green", Status.FAIL: "bold red", Status.UNKNOWN: "yellow"}
 _EVIDENCE = 3
+_WIDE = 140
 
 
 def show_all(analyses: Analyses, console: Console) -> None:
@@ -20,7 +22,7 @@ def show_all(analyses: Analyses, console: Console) -> None:
     for analysis in analyses.runs:
         show(analysis, console)
     if analyses.together:
-        console.print(_table(analyses.together))
+        console.print(_table(analyses.together, console.width))
         style = _STYLE[analyses.status]
         console.print(f"[{style}]{analyses.status.value}[/]  {len(analyses.runs)} runs together")
 
@@ -39,21 +41,29 @@ def show(analysis: Analysis, console: Console) -> None:
         console.print("[yellow]INSECURE: this run drew its noise from a seed; its privacy is a rehearsal.[/]")
     for note in run.logs.notes:
         console.print(f"[yellow]{note}[/]", soft_wrap=True)
-    console.print(_table(analysis.checks))
+    console.print(_table(analysis.checks, console.width))
     _numbers(analysis, console)
 
 
-def _table(checks: Sequence[Check]) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for heading in ("", "check", "observed", "allowed", "theory"):
+def _table(checks: Sequence[Check], width: int) -> Table:
+    """Wide terminals get every column; narrow ones the check with what was observed, and limits only where they matter."""
+    table = Table(box=None, pad_edge=False, show_header=width >= _WIDE, header_style="bold")
+    table.add_column("verdict", no_wrap=True)
+    for heading in ("check", "observed", "allowed", "theory") if width >= _WIDE else ("check",):
         table.add_column(heading, overflow="fold")
     for check in worst_first(checks):
         style = _STYLE[check.status]
-        table.add_row(f"[{style}]{check.status.value}[/]", check.title, check.observed, check.bound, check.theory)
+        verdict = f"[{style}]{check.status.value}[/]"
+        if width >= _WIDE:
+            table.add_row(verdict, check.title, check.observed, check.bound, check.theory)
+        else:
+            allowed = "" if check.status is Status.PASS else f" [allowed: {check.bound}; {check.theory}]"
+            table.add_row(verdict, f"{check.title}: {escape(check.observed + allowed)}")
+        column = [""] if width >= _WIDE else []
         for finding in check.evidence[:_EVIDENCE]:
-            table.add_row("", "", f"[{style}]{finding}[/]", "", "")
+            table.add_row("", *column, f"[{style}]{escape(str(finding))}[/]")
         if check.evidence_count > _EVIDENCE:
-            table.add_row("", "", f"[{style}]... {check.evidence_count - _EVIDENCE} more[/]", "", "")
+            table.add_row("", *column, f"[{style}]... {check.evidence_count - _EVIDENCE} more[/]")
     return table
 
 

@@ -43,8 +43,8 @@ def analyze(
     truth: Truth = None,
 ) -> None:
     """Check what happened in a run against what the theory promises: PASS, FAIL or UNKNOWN."""
+    from analyzer.analysis import analyze_runs
     from analyzer.errors import InputError
-    from analyzer.several import analyze_runs
     from analyzer.truth import read_truth
 
     names = [name.strip() for name in colluders.split(",") if name.strip()]

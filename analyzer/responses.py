@@ -1,0 +1,114 @@
+"""eps of every pair when histograms are made by randomised response (theory.md 5).
+
+Complete graph: u's c answers among the m answers of one of v's cycles are c windows with floor((m-c)/c) others each.
+Every pair gets the Renyi bound, whose windows simply add up; the pairs it calls worst are then composed exactly as
+privacy-loss distributions (``network_dp.shuffle``). Both are upper bounds. Ring: the bound of ``shuffle.ring_epsilon``
+with the smallest full window that really occurred.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Final
+
+import numpy as np
+
+from analyzer.lineage import Bools
+from analyzer.sights import Increments, Sights
+from analyzer.tables import Floats
+from network_dp import gaussian, shuffle
+from network_dp.plan import HistogramTask, Plan
+
+_ORDERS: Final = (1.5, 2.0, 3.0, 5.0, 8.0, 13.0, 22.0, 40.0)
+_REFINED: Final = 6
+_COARSE_BITS: Final = 3  # others are rounded down to this many bits in the Renyi table: fewer others is safe
+
+
+class UnknownResponsesError(ValueError):
+    """No bound is known for what these logs show."""
+
+
+def response_of(plan: Plan) -> shuffle.Response:
+    assert isinstance(plan.task, HistogramTask) and plan.noise.gamma is not None
+    return shuffle.Response(plan.task.buckets, plan.noise.gamma)
+
+
+@lru_cache(maxsize=4096)
+def _moments(response: shuffle.Response, others: int) -> tuple[float, ...]:
+    return tuple(shuffle.log_window_moment(response, order, others) for order in _ORDERS)
+
+
+def _coarse(others: int) -> int:
+    shift = max(others.bit_length() - _COARSE_BITS, 0)
+    return others >> shift << shift
+
+
+class Responses:
+    """eps of everybody towards one observer, from the cycles on the actual path."""
+
+    def __init__(self, plan: Plan, sights: Sights) -> None:
+        if not sights.straight:
+            raise UnknownResponsesError("randomised response on a forked run: no bound is known for shared sights")
+        self._plan, self._sights = plan, sights
+        self._response = response_of(plan)
+
+    def _increments(self, members: Sequence[int]) -> Increments:
+        observer: Bools = np.zeros(self._plan.n, dtype=np.bool_)
+        observer[list(members)] = True
+        return self._sights.increments(observer)[0]
+
+    def column(self, members: Sequence[int]) -> Floats:
+        """Renyi bound on eps of every user towards the set."""
+        counts = self._increments(members).counts
+        answers = counts.sum(axis=0)
+        log_moment = np.zeros((self._plan.n, len(_ORDERS)))
+        for user, cycle in zip(*np.nonzero(counts), strict=True):
+            mine = int(counts[user, cycle])
+            others = _coarse(int(answers[cycle] - mine) // mine)
+            log_moment[user] += mine * np.array(_moments(self._response, others))
+        result = np.array([self._convert(row) for row in log_moment])
+        result[list(members)] = 0.0
+        return result
+
+    def _convert(self, log_moment: Floats) -> float:
+        delta = self._plan.noise.delta
+        bounds = [
+            gaussian.rdp_to_epsilon(order, float(moment) / (order - 1), delta)
+            for order, moment in zip(_ORDERS, log_moment, strict=True)
+        ]
+        return min(bounds) if log_moment.any() else 0.0
+
+    def exact(self, user: int, members: Sequence[int]) -> float:
+        """eps of one user towards the set, its windows composed as privacy-loss distributions."""
+        counts = self._increments(members).counts
+        answers = counts.sum(axis=0)
+        cycles = [(int(m), int(c)) for m, c in zip(answers, counts[user], strict=True) if c]
+        size, gamma = self._response.n_buckets, self._response.gamma
+        return shuffle.cycles_epsilon(cycles, size, gamma, self._plan.noise.delta)
+
+    def matrix(self) -> Floats:
+        n = self._plan.n
+        if self._plan.walk.topology == "ring":
+            return np.full((n, n), self._ring()) * (1 - np.eye(n))
+        result = np.stack([self.column([v]) for v in range(n)], axis=1)
+        for _ in range(_REFINED):  # tighten the worst pair until it stays the worst
+            u, v = (int(i) for i in np.unravel_index(int(np.argmax(result)), result.shape))
+            tighter = min(self.exact(u, [v]), float(result[u, v]))
+            if tighter >= result[u, v]:
+                break
+            result[u, v] = tighter
+        return np.asarray(result, dtype=np.float64)
+
+    def _ring(self) -> float:
+        """The smallest full window of anybody; skipped users make it smaller, never larger."""
+        smallest, windows = self._plan.n - 1, 1
+        for v in range(self._plan.n):
+            answers = self._increments([v]).counts.sum(axis=0)
+            windows = max(windows, len(answers) - int(self._plan.walk.release == "all"))
+            if len(answers) > 2:
+                smallest = min(smallest, int(answers[1:-1].min()))
+        if smallest < 2:
+            raise UnknownResponsesError("too few answers in a round of the ring")
+        size, gamma = self._response.n_buckets, self._response.gamma
+        return shuffle.ring_epsilon(smallest + 1, windows, size, gamma, self._plan.noise.delta)
