@@ -1,0 +1,158 @@
+"""What the view logs say: of every token that may have left, which contributions and noises are in it.
+
+A token's content is known by name: a contribution or a noise component is named after the visit that made it. So
+"counted twice", "redrawn" and "without foreign noise" are questions about sets, exactly as the analyzer would ask.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from network_dp import view
+from node.protocol.state import Context
+from node.tasks import Task
+from node.tasks.sgd import Sgd
+
+Visit = tuple[int, int, int]  # user, era (a new one when its disk was lost), number
+Numbers = Sequence[float] | None
+
+
+class Violation(Exception):
+    """An invariant does not hold."""
+
+
+def require(condition: bool, text: str) -> None:
+    if not condition:
+        raise Violation(text)
+
+
+class Content(NamedTuple):
+    """What is in a token: names of contributions (visits), and of noise components (visit and number)."""
+
+    contributions: frozenset[Visit]
+    noise: frozenset[tuple[int, int, int, int]]
+
+    def foreign(self, user: int) -> Content:
+        """Without what ``user`` put in itself."""
+        return Content(
+            frozenset(name for name in self.contributions if name[0] != user),
+            frozenset(name for name in self.noise if name[0] != user),
+        )
+
+
+EMPTY = Content(frozenset(), frozenset())
+
+
+class Sent(NamedTuple):
+    visit: Visit
+    to: str | None
+    content: Content
+    payload: Numbers
+    real: bool
+
+
+class _Visit(NamedTuple):
+    step: int
+    content: Content
+    received: Numbers
+
+
+class Evidence:
+    """All view logs of one run, read line by line as they are written."""
+
+    def __init__(self, contexts: Sequence[Context], task: Task) -> None:
+        self._contexts = contexts
+        self._task = task
+        self._additive = not isinstance(task, Sgd)
+        self.eras = [0] * len(contexts)
+        self.sent: dict[str, Sent] = {}  # by tag
+        self.finishes: dict[Visit, Sent] = {}
+        self._visits: dict[Visit, _Visit] = {}
+        self._at: dict[tuple[int, int, int, int], Content] = {}  # user, epoch, step -> what it held or sent there
+        self._noise: dict[tuple[Visit, int], tuple[Any, Any]] = {}
+        self.real: dict[int, set[Visit]] = {}  # user -> visits whose contribution may have left
+        self.edges: dict[tuple[int, str], set[Visit]] = {}
+
+    def log(self, user: int, line: str) -> view.Record:
+        record = view.decode(line)
+        if record.kind == "visit":
+            self._visited(user, record)
+        elif record.kind in ("sent", "finish"):
+            self._leaving(user, record)
+        return record
+
+    def _visited(self, user: int, record: view.Record) -> None:
+        fields = record.fields
+        key = (user, self.eras[user], fields["visit"])
+        content, received = EMPTY, fields.get("received")
+        if fields["cause"] == "handoff":
+            sent = self.sent.get(fields["tag"])
+            require(sent is not None, f"u{user} received a token that no log says was sent: {record}")
+            assert sent is not None
+            require(sent.to == f"u{user}" and sent.payload == received, f"u{user} received other bytes: {record}")
+            content = sent.content
+        elif fields["cause"] == "reissue":
+            counter, issuer, step = fields["base"]
+            base = self._at.get((user, counter, issuer, step))
+            require(base is not None, f"u{user} re-issues a token that is not in its log: {record}")
+            content = base or EMPTY
+        known = self._visits.get(key)
+        require(known is None or known.content == content, f"u{user} logged two different visits {key}")
+        self._visits[key] = _Visit(record.step, content, received)
+        if fields["cause"] != "reissue":
+            self._at[(user, *record.epoch, record.step)] = content
+
+    def _leaving(self, user: int, record: view.Record) -> None:
+        fields = record.fields
+        key = (user, self.eras[user], fields["visit"])
+        visit = self._visits.get(key)
+        require(visit is not None, f"u{user} sends from a visit that is not in its log: {record}")
+        assert visit is not None
+        self._same_noise(key, record)
+        self._adds_up(user, visit, record)
+        noise = visit.content.noise | {(*key, k) for k in range(fields["units"])}
+        contributions = visit.content.contributions
+        if fields["real"]:
+            require(key not in contributions, f"the contribution of visit {key} is in the token already")
+            contributions = contributions | {key}
+            self._count(user, key, fields.get("to"))
+        sent = Sent(key, fields.get("to"), Content(contributions, noise), fields.get("sent"), fields["real"])
+        if record.kind == "finish":
+            self.finishes[key] = sent
+        else:
+            self.sent[fields["tag"]] = sent
+            self._at[(user, *record.epoch, record.step)] = sent.content
+
+    def _count(self, user: int, key: Visit, to: str | None) -> None:
+        ctx = self._contexts[user]
+        real = self.real.setdefault(user, set())
+        real.add(key)
+        require(ctx.cap is None or len(real) <= ctx.cap, f"u{user} contributed {len(real)} times, cap {ctx.cap}")
+        if ctx.edge_cap is not None and to is not None and to != ctx.names[user]:
+            edge = self.edges.setdefault((user, to), set())
+            edge.add(key)
+            require(len(edge) <= ctx.edge_cap, f"u{user} sent {len(edge)} contributions to {to}, cap {ctx.edge_cap}")
+
+    def _same_noise(self, key: Visit, record: view.Record) -> None:
+        """All tokens of one visit carry the same draw: equal where equally many components are in them."""
+        fields = record.fields
+        drawn = (fields.get("noise"), fields.get("dummies") if record.kind == "sent" else None)
+        known = self._noise.setdefault((key, fields["units"]), drawn)
+        same = known == drawn or (record.kind == "finish" and known[0] == drawn[0])
+        require(same, f"noise redrawn for visit {key}: {known} then {drawn}")
+
+    def _adds_up(self, user: int, visit: _Visit, record: view.Record) -> None:
+        """received + contribution + noise + dummies = sent, to the last bit."""
+        fields = record.fields
+        parts = [fields.get(name) for name in ("contribution", "noise", "dummies")]
+        received, sent = visit.received, fields.get("sent")
+        assert received is not None
+        if self._additive:
+            total: Any = [sum(column) for column in zip(received, *(p for p in parts if p is not None), strict=True)]
+        else:
+            arrays = [None if part is None else np.array(part, np.float64) for part in parts]
+            total = self._task.apply(np.array(received, np.float64), arrays[0], arrays[1], max(visit.step, 1)).tolist()
+        require(total == sent, f"u{user}: what it sent is not what it received plus what it added: {record}")

@@ -1,0 +1,101 @@
+"""A seeded schedule of faults: everything that will go wrong in one run, fixed before it starts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from random import Random
+from typing import Literal, NamedTuple
+
+from simulator.faults.network import CALM, Weather
+from simulator.faults.scenario import SCENARIOS
+
+#: Effects before which a process may be killed, with what a Send or Reply carries as its name.
+EFFECTS = (
+    "Persist", "Log", "Offer", "Handoff", "Locate", "Fence", "Publish", "Granted", "Accepted", "Already", "Declined",
+    "Located", "Promise", "Published", "Compute", "Finished",
+)  # fmt: skip
+_COMMON = ("Persist", "Persist", "Log", "Handoff", "Handoff", "Accepted", "Publish", "Fence")
+QUIET_S = 25.0  # from here on nothing goes wrong any more
+
+
+class Kill(NamedTuple):
+    """Kill whoever is about to carry out the ``nth`` effect of a kind; None: its disk is gone for good."""
+
+    effect: str
+    nth: int
+    restart_after_s: float | None
+    machine: bool
+
+
+class Timed(NamedTuple):
+    """Something that happens at a time."""
+
+    at_s: float
+    what: Literal["split", "heal", "full", "free", "jump", "late", "kill", "old disk"]
+    user: int
+    value: float = 0.0
+    group: frozenset[int] = frozenset()
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """One disaster, whole."""
+
+    seed: int
+    scenario: int
+    weather: Weather = CALM
+    kills: tuple[Kill, ...] = ()
+    timed: tuple[Timed, ...] = ()
+    quiet_s: float = QUIET_S
+
+    def __str__(self) -> str:
+        return f"seed {self.seed}: {SCENARIOS[self.scenario].name}; {self.weather}; {self.kills}; {self.timed}"
+
+
+def _kill(random: Random) -> Kill:
+    effect = random.choice(_COMMON if random.random() < 0.7 else EFFECTS)
+    nth = 1 + int(random.random() ** 2 * 24)
+    gone = random.random() < 0.3
+    return Kill(effect, nth, None if gone else random.choice((0.1, 1.0, 3.0, 8.0, 14.0)), random.random() < 0.4)
+
+
+def _weather(random: Random) -> Weather:
+    if random.random() < 0.5:
+        return CALM
+    level = random.choice((0.02, 0.1, 0.3))
+    return Weather(level * random.random(), level * random.random(), level * random.random())
+
+
+def _timed(random: Random, n: int) -> list[Timed]:
+    start, user = random.random() * 8.0, random.randrange(n)
+    until = start + random.choice((0.5, 3.0, 8.0, 15.0))
+    match random.choice(("split", "split", "full", "jump", "late", "kill", "kill")):
+        case "split":
+            group = frozenset(random.sample(range(n), random.randint(1, n // 2)))
+            return [Timed(start, "split", user, group=group), Timed(until, "heal", user)]
+        case "full":
+            return [Timed(start, "full", user), Timed(until, "free", user)]
+        case "jump":
+            return [Timed(start, "jump", user, random.choice((0.4, 2.0, 6.0, 60.0)))]
+        case "late":
+            return [Timed(0.0, "late", user, random.choice((1.0, 5.0, 12.0)))]
+        case _:
+            return [Timed(start, "kill", user, until - start)]
+
+
+def draw(seed: int) -> Schedule:
+    """The schedule of a seed. One in ten is without faults, one in ten has an old disk put back."""
+    random = Random(f"schedule {seed}")
+    scenario = random.randrange(len(SCENARIOS))
+    n = SCENARIOS[scenario].plan.n
+    kind = random.random()
+    if kind < 0.1:
+        return Schedule(seed, scenario)
+    kills = tuple(_kill(random) for _ in range(random.choice((0, 1, 1, 2, 3))))
+    if kind < 0.2:
+        # Guaranteed only where everybody can be asked: an old disk comes back into a calm world.
+        kills = tuple(kill._replace(restart_after_s=kill.restart_after_s or 1.0) for kill in kills)
+        at = 0.2 + random.random() * 3.0
+        return Schedule(seed, scenario, CALM, kills, (Timed(at, "old disk", random.randrange(n), random.random()),), at)
+    timed = [event for _ in range(random.choice((0, 0, 1, 2))) for event in _timed(random, n)]
+    return Schedule(seed, scenario, _weather(random), kills, tuple(sorted(timed, key=lambda event: event.at_s)))

@@ -1,0 +1,396 @@
+"""The world of one schedule: a virtual clock, processes that die and come back, and the messages between them.
+
+Effects are carried out one by one, as the runtime does, and a process may be killed before any of them. Everything
+random comes from the schedule's seed, so a seed replays the whole disaster.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+from node.noise import SeededSource
+from node.protocol import exits
+from node.protocol.effects import (
+    Answered,
+    Begin,
+    Compute,
+    Computed,
+    Effect,
+    Event,
+    Finished,
+    Log,
+    Persist,
+    PersistFailed,
+    Received,
+    Reply,
+    Send,
+    Stop,
+    Tick,
+)
+from node.protocol import machine
+from node.protocol.messages import Answer, Handoff, Offer, Request
+from node.protocol.state import Context, Durable, Inputs, State
+from node.tasks import make_task
+from node.worker import Supply
+from simulator.faults import trace
+from simulator.faults.disk import Disk
+from simulator.faults.evidence import Violation, require
+from simulator.faults.invariants import Invariants
+from simulator.faults.network import Network
+from simulator.faults.scenario import Cast, cast
+from simulator.faults.schedule import Kill, Schedule, Timed
+
+PATIENCE_S = 240.0  # after the last fault, everybody must have the result within this virtual time
+MAX_EVENTS = 30_000
+COMPUTE_S = 0.7
+RELAUNCH_S = 20.0
+
+
+class SeededRandom:
+    """``Dice`` of the protocol core."""
+
+    def __init__(self, random: Random) -> None:
+        self._random = random
+
+    def below(self, bound: int) -> int:
+        return self._random.randrange(bound)
+
+    def secret(self, size: int) -> bytes:
+        return self._random.randbytes(size)
+
+    def unit(self) -> float:
+        return self._random.random()
+
+
+class Process:
+    """One user: its disk, and its state while it runs."""
+
+    __slots__ = ("ctx", "disk", "exit_code", "life", "lost", "offset_s", "state", "wake_at")
+
+    def __init__(self, ctx: Context) -> None:
+        self.ctx = ctx
+        self.disk = Disk(Durable(promised=(0, ctx.start)))
+        self.state: State | None = None  # None: not running
+        self.life = 0
+        self.lost = False
+        self.exit_code: int | None = None
+        self.offset_s = 0.0  # its clock against the world's
+        self.wake_at: float | None = None
+
+
+class Call:
+    """One Send until its one answer."""
+
+    __slots__ = ("attempt", "done", "life", "peer", "request", "sender")
+
+    def __init__(self, sender: int, life: int, peer: int, attempt: int, request: Request) -> None:
+        self.sender, self.life, self.peer, self.attempt, self.request = sender, life, peer, attempt, request
+        self.done = False
+
+
+class Killed(Exception):
+    """The process dies here: the rest of its effects do not happen."""
+
+    def __init__(self, kill: Kill) -> None:
+        self.kill = kill
+
+
+class World:
+    """Runs one schedule; ``run`` returns when everybody has the result, or raises ``Violation``."""
+
+    def __init__(self, schedule: Schedule, tell: Callable[[str], None] | None = None) -> None:
+        self.schedule = schedule
+        self.cast: Cast = cast(schedule.scenario)
+        self.now = 0.0
+        self._tell = tell
+        self._random = Random(f"world {schedule.seed}")
+        self._dice = SeededRandom(Random(f"dice {schedule.seed}"))
+        self._source = SeededSource(b"world %d" % schedule.seed)
+        self._next_noise = self._random.randrange(len(self.cast.pool))
+        self.network = Network(self._random, schedule.weather)
+        self._queue: list[tuple[float, int, Callable[..., None], tuple[Any, ...]]] = []
+        self._serial = 0
+        self.events = 0
+        self.users = [Process(ctx) for ctx in self.cast.contexts]
+        self._timing = self.cast.contexts[0].timing
+        self._tickets: dict[int, Call] = {}
+        self._kills = {kill: kill.nth for kill in schedule.kills}
+        plan = self.cast.scenario.plan
+        self._may_lose = plan.n - max(plan.majority, plan.walk.min_live)
+        self.checks = Invariants(self.cast.contexts, make_task(plan))
+        self.checks.now = lambda user: self.now + self.users[user].offset_s  # type: ignore[method-assign]
+
+    # ---- time -------------------------------------------------------------------------------------------------
+
+    def at(self, time: float, action: Callable[..., None], *arguments: Any) -> None:
+        self._serial += 1
+        heapq.heappush(self._queue, (max(time, self.now), self._serial, action, arguments))
+
+    def run(self) -> None:
+        late = {event.user: event.value for event in self.schedule.timed if event.what == "late"}
+        for user in range(len(self.users)):
+            self.at(late.get(user, 0.0) + self._random.random() * 0.05, self.start, user)
+        for event in self.schedule.timed:
+            if event.what != "late":
+                self.at(event.at_s, self._happen, event)
+        self.at(self.schedule.quiet_s, self._quiet)
+        deadline = self.schedule.quiet_s + PATIENCE_S
+        while self._queue and not self.over:
+            self.now, _, action, arguments = heapq.heappop(self._queue)
+            self.events += 1
+            require(self.now <= deadline, f"no result {PATIENCE_S:g} s after the last fault: {self._standing()}")
+            require(self.events <= MAX_EVENTS, f"busy without end: {self._standing()}")
+            action(*arguments)
+        require(self.over, f"nothing will ever happen again: {self._standing()}")
+
+    @property
+    def over(self) -> bool:
+        return all(user.lost or user.disk.durable.final for user in self.users)
+
+    def _standing(self) -> str:
+        parts = []
+        for index, user in enumerate(self.users):
+            state = "lost" if user.lost else f"exit {user.exit_code}" if user.state is None else user.state.phase.name
+            watch = "" if user.state is None else f"/{user.state.watch.name}"
+            parts.append(f"u{index} {state}{watch}{' final' if user.disk.durable.final else ''}")
+        return ", ".join(parts)
+
+    # ---- faults -----------------------------------------------------------------------------------------------
+
+    def _happen(self, event: Timed) -> None:
+        if self.now >= self.schedule.quiet_s and event.what != "old disk":
+            return
+        self.tell(f"-- {event.what} u{event.user} {sorted(event.group) or ''}")
+        user = self.users[event.user]
+        match event.what:
+            case "split":
+                self.network.split(event.group, len(self.users))
+            case "heal":
+                self.network.heal()
+            case "full" | "free":
+                user.disk.full = event.what == "full"
+            case "jump":
+                user.offset_s += event.value
+                self._set_timer(event.user)
+            case "kill":
+                if user.state is not None:
+                    self._die(event.user, Kill("", 0, event.value, machine=False))
+            case "old disk":
+                self.at(self.now + 3.0, self._put_old_disk_back, event.user, event.value)
+            case "late":
+                pass
+
+    def _put_old_disk_back(self, user: int, part: float) -> None:
+        process = self.users[user]
+        process.state = None
+        process.disk.cut(int(part * (process.disk.records + 1)))
+        self.checks.evidence.eras[user] += 1
+        self.tell(f"-- u{user} comes back with an old disk ({process.disk.records} records)")
+        self.at(self.now + 0.3, self.start, user)
+
+    def _quiet(self) -> None:
+        """Nothing goes wrong from here on, and whoever can come back does."""
+        self.tell("-- all faults are over")
+        self._kills.clear()
+        self.network.calm()
+        for index, user in enumerate(self.users):
+            user.disk.full = False
+            if not user.lost and not user.disk.durable.final:
+                self.at(self.now, self.start, index)
+        self.at(self.now + RELAUNCH_S, self._relaunch)
+
+    def _relaunch(self) -> None:
+        """Some have left with the result, others still miss it: the operator starts the finished users again."""
+        for index, user in enumerate(self.users):
+            if not user.lost:
+                self.at(self.now, self.start, index)
+        self.at(self.now + RELAUNCH_S, self._relaunch)
+
+    def _strike(self, user: int, effect: Effect) -> None:
+        body: object = effect
+        if isinstance(effect, Send):
+            body = effect.request
+        elif isinstance(effect, Reply):
+            body = effect.answer
+        name = type(body).__name__
+        for kill, left in self._kills.items():
+            if kill.effect == name:
+                self._kills[kill] = left - 1
+                if left == 1:
+                    del self._kills[kill]
+                    raise Killed(kill)
+
+    def _die(self, user: int, kill: Kill) -> None:
+        process = self.users[user]
+        process.state = None
+        if kill.restart_after_s is None and self._may_lose > 0:
+            self._may_lose -= 1
+            process.lost = True
+            self.tell(f"-- u{user} is lost for good")
+            return
+        if kill.machine and process.disk.unsynced:
+            process.disk.lose_unsynced(self._random.randint(0, process.disk.unsynced))
+        self.tell(f"-- u{user} is killed{' (power)' if kill.machine else ''}")
+        self.at(self.now + (kill.restart_after_s or 1.0), self.start, user)
+
+    def start(self, user: int) -> None:
+        process = self.users[user]
+        if process.state is not None or process.lost:
+            return
+        self.tell(f"-- u{user} starts")
+        process.life += 1
+        process.exit_code = process.wake_at = None
+        process.state = State(durable=process.disk.durable)
+        self.feed(user, Begin())
+
+    # ---- transitions ------------------------------------------------------------------------------------------
+
+    def _take_noise(self) -> Supply:
+        self._next_noise = (self._next_noise + 1) % len(self.cast.pool)
+        return Supply(self.cast.pool[self._next_noise].noise, self._source)
+
+    def feed(self, user: int, event: Event) -> None:
+        """One event, as the runtime would: persist first, void the transition if that fails, then the rest in order."""
+        process = self.users[user]
+        state = process.state
+        if state is None:
+            return
+        now = self.now + process.offset_s
+        inputs = Inputs(now, self._dice, self._take_noise, now)
+        after, effects = machine.step(process.ctx, state, event, inputs)
+        if process.disk.full and any(isinstance(effect, Persist) for effect in effects):
+            require(not isinstance(event, PersistFailed), "journaling although the disk is full")
+            self.tell(f"   u{user} disk full")
+            self.feed(user, PersistFailed(event))
+            return
+        process.state = after
+        try:
+            for effect in effects:
+                if self._kills:
+                    self._strike(user, effect)
+                self._carry_out(user, process, effect, event)
+                if process.state is None:
+                    return
+        except Killed as death:
+            self._die(user, death.kill)
+            return
+        require(process.disk.durable == after.durable, f"u{user}: its journal does not lead to its state")
+        self._set_timer(user)
+
+    def _carry_out(self, user: int, process: Process, effect: Effect, event: Event) -> None:
+        disk = process.disk
+        if self._tell is not None:
+            text = trace.effect_text(effect)
+            if text is not None:
+                self.tell(f"   u{user} {text}")
+        match effect:
+            case Persist(changes, sync):
+                before = disk.durable
+                disk.append(changes, sync=sync)
+                assert process.state is not None
+                self.checks.persisted(process.ctx, before, disk.durable, effect, process.state)
+            case Log(line):
+                record = self.checks.evidence.log(user, line)
+                if record.kind == "finish":
+                    self.checks.ended(process.ctx, disk.durable)
+            case Send():
+                self.checks.sending(process.ctx, disk.durable, effect)
+                self._send(user, process, effect)
+            case Reply(ticket, answer):
+                call = self._tickets.pop(ticket)
+                self.checks.replying(process.ctx, disk.durable, call.sender, call.request, effect)
+                self._reply(user, call, answer)
+            case Compute(payload, number, supply):
+                result = process.ctx.worker.contribute(payload, number, supply)
+                self.at(self.now + COMPUTE_S, self._computed, user, process.life, result)
+            case Finished():
+                self.checks.finished(process.ctx, effect)
+            case Stop(code, _):
+                self._stop(user, process, code)
+            case _:
+                pass
+
+    def _computed(self, user: int, life: int, result: Any) -> None:
+        if self.users[user].life == life:
+            self.feed(user, Computed(result))
+
+    def _stop(self, user: int, process: Process, code: int) -> None:
+        process.state, process.exit_code = None, code
+        if code == exits.OLD_DISK:
+            process.disk.rejoin()
+            self.checks.evidence.eras[user] += 1
+            self.at(self.now + 1.0, self.start, user)
+        elif code == exits.STALLED:
+            self.at(self.now + 5.0, self.start, user)
+
+    def _set_timer(self, user: int) -> None:
+        process = self.users[user]
+        if process.state is None:
+            return
+        wake_at = process.state.wake_at
+        if wake_at is not None:
+            wake_at -= process.offset_s
+        if wake_at != process.wake_at:
+            process.wake_at = wake_at
+            if wake_at is not None:
+                self.at(wake_at, self._tick, user, process.life, wake_at)
+
+    def _tick(self, user: int, life: int, wake_at: float) -> None:
+        process = self.users[user]
+        if process.life == life and process.wake_at == wake_at and process.state is not None:
+            process.wake_at = None
+            self.feed(user, Tick())
+
+    # ---- messages ---------------------------------------------------------------------------------------------
+
+    def _timeout_s(self, request: Request) -> float:
+        if isinstance(request, Offer):
+            return self._timing.offer_timeout_s
+        return self._timing.handoff_timeout_s if isinstance(request, Handoff) else self._timing.locate_timeout_s
+
+    def _send(self, user: int, process: Process, send: Send) -> None:
+        call = Call(user, process.life, send.peer, send.attempt, send.request)
+        delays = self.network.copies(user, send.peer)
+        if self._tell is not None:
+            fate = "" if delays else "  (lost)"
+            self.tell(f"   u{user} -> u{send.peer} {trace.message(send.request)}{fate}")
+        for delay in delays:
+            self.at(self.now + delay, self._arrive, call)
+        self.at(self.now + self._timeout_s(send.request), self._answer, call, None)
+
+    def _arrive(self, call: Call) -> None:
+        receiver = self.users[call.peer]
+        if receiver.state is None:
+            self.at(self.now + 0.001, self._answer, call, None)
+            return
+        self._serial += 1
+        ticket = self._serial
+        self._tickets[ticket] = call
+        self.checks.delivered(call.peer, call.request)
+        self.feed(call.peer, Received(call.sender, ticket, call.request))
+        if self._tickets.pop(ticket, None) is not None and receiver.state is not None:
+            raise Violation(f"u{call.peer} left {trace.message(call.request)} without an answer")
+
+    def _reply(self, user: int, call: Call, answer: Answer) -> None:
+        delays = self.network.copies(user, call.sender)
+        if self._tell is not None:
+            fate = "" if delays else "  (lost)"
+            self.tell(f"   u{user} -> u{call.sender} {trace.message(answer)}{fate}")
+        if delays:
+            self.at(self.now + delays[0], self._answer, call, answer)
+
+    def _answer(self, call: Call, answer: Answer | None) -> None:
+        if call.done:
+            return
+        call.done = True
+        if self.users[call.sender].life == call.life:
+            self.feed(call.sender, Answered(call.peer, call.attempt, call.request, answer))
+
+    def tell(self, text: str) -> None:
+        if self._tell is not None:
+            self._tell(f"{self.now:8.3f} {text}")
+
+
