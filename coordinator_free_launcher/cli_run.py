@@ -46,7 +46,8 @@ def launch_command(
         elif detach:
             with progress_bar(plan.name, console) as show:
                 pids = launcher.launch_detached(folder, only=only, show=show)
-            typer.echo(json.dumps(pids) if as_json else f"{len(pids)} users serve; look with: network-dp status {folder}")
+            text = f"{len(pids)} users serve; look with: network-dp status {folder}"
+            typer.echo(json.dumps(pids) if as_json else text)
             return
         else:
             with progress_bar(plan.name, console) as show:

@@ -1,7 +1,7 @@
-"""The expected error of a plan's estimate, from public numbers only (no heavy imports: a node writes it into its result).
+"""The expected error of a plan's estimate, from public numbers only (light: a node writes it into its result).
 
-Ring: the noises of the token over the number of contributions. Complete graph: one noise a step, plus the sampling error
-of the walk; the spread of the users' values is private, so its largest possible value enters.
+Ring: the noises of the token over the number of contributions. Complete graph: one noise a step, plus the sampling
+error of the walk; the spread of the users' values is private, so its largest possible value enters.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from network_dp.plan import HistogramTask, Plan, SumTask
 
 
 def expected_error(plan: Plan) -> float | None:
-    """Standard deviation of one coordinate of the estimate ("value" in result.json); None where theory has no number."""
+    """Standard deviation of one coordinate of the estimate ("value" in result.json); None where there is no number."""
     match plan.task:
         case SumTask():
             return _sum_error(plan, plan.task)
