@@ -16,6 +16,7 @@ import selectors
 import signal
 import struct
 import sys
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -148,7 +149,7 @@ def _loop(nursery: Nursery, *, detach: bool) -> int:
     selector = selectors.DefaultSelector()
     for end in (0, nursery.news_in, wake_in):
         selector.register(end, selectors.EVENT_READ)
-    pending, said, open_input = b"", -1, True
+    pending, said, said_at, open_input = b"", -1, 0.0, True
     say(zygote=os.getpid())
     while open_input or nursery.names:
         ready = selector.select(_NEWS_EVERY_S if nursery.step != said else None)
@@ -170,8 +171,8 @@ def _loop(nursery: Nursery, *, detach: bool) -> int:
                 command = json.loads(line)
                 pid = nursery.start(Path(command["start"]), command)
                 say(started=Path(command["start"]).name, pid=pid)
-        if not ends and nursery.step != said:
-            said = nursery.step
+        if nursery.step != said and time.monotonic() - said_at >= _NEWS_EVERY_S:
+            said, said_at = nursery.step, time.monotonic()
             say(step=said)
     return 0
 
