@@ -2,7 +2,7 @@
 
 ``python -m coordinator_free_launcher.container_report PUBLIC VIEWS OUT`` reads the plan (and the truth, in a demo) from
 PUBLIC, the exported views and results the users handed over from VIEWS/NAME, prints the result and the verdict, and
-writes OUT/result.json, OUT/analysis.json and OUT/report.html. Ends with the verdict's code: 0 PASS, 1 FAIL, 2 UNKNOWN.
+writes OUT/result.json and OUT/report.html. Ends with the verdict's code: 0 PASS, 1 FAIL, 2 UNKNOWN.
 """
 
 from __future__ import annotations
@@ -13,18 +13,14 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
+import typer
 
-from analyzer.analysis import analyze_runs
-from analyzer.as_json import as_text
-from analyzer.report.page import write
-from analyzer.terminal import show
+from coordinator_free_launcher.cli_analyze import analyze
 
 
 def show_result(result: dict[str, Any], truth: dict[str, Any] | None) -> str:
     """One line: the estimate, and beside it the truth where a demo knows it."""
-    keys = {"mean": "mean", "sum": "sum", "histogram": "histogram"}
-    known = None if truth is None else truth.get(keys.get(result["task"], ""))
+    known = None if truth is None else truth.get(result["task"])
     line = f"{result['task']}: {_short(result['value'])}"
     return line if known is None else f"{line} (truth: {_short(known)})"
 
@@ -36,20 +32,21 @@ def _short(values: Any) -> str:
 
 
 def main(public: Path, views: Path, out: Path) -> int:
-    results = sorted(views.glob("*/result.json"))
-    if results:
-        shutil.copyfile(results[0], out / "result.json")
+    results = {path: json.loads(path.read_text()) for path in sorted(views.glob("*/result.json"))}
+    known = [path for path, result in results.items() if result.get("value") is not None]
+    if known:
+        shutil.copyfile(known[0], out / "result.json")
         truth = public / "truth.json"
-        known = json.loads(truth.read_text()) if truth.exists() else None
-        sys.stdout.write(show_result(json.loads(results[0].read_text()), known) + "\n")
+        sys.stdout.write(
+            show_result(results[known[0]], json.loads(truth.read_text()) if truth.exists() else None) + "\n"
+        )
     else:
         sys.stdout.write("no user handed over a result\n")
-    analyses = analyze_runs([views], public / "plan.toml", [], 1, None)
-    for analysis in analyses.runs:
-        show(analysis, Console(width=120))
-    (out / "analysis.json").write_text(as_text(analyses) + "\n")
-    write(analyses, out / "report.html")
-    return int(analyses.status.exit_code)
+    try:
+        analyze([views], plan=public / "plan.toml", html=out / "report.html")
+    except typer.Exit as verdict:
+        return int(verdict.exit_code)
+    return 0
 
 
 if __name__ == "__main__":
