@@ -45,6 +45,12 @@ class Tick(NamedTuple):
     """Time has come to ``State.wake_at``."""
 
 
+class Cold(NamedTuple):
+    """The stream to a peer ended: its standing grant is worth nothing."""
+
+    peer: int
+
+
 class Stopping(NamedTuple):
     """The operator wants this process to end: grant nothing more."""
 
@@ -55,7 +61,7 @@ class PersistFailed(NamedTuple):
     cause: Event
 
 
-Event = Begin | Received | Answered | Computed | Tick | Stopping | PersistFailed
+Event = Begin | Received | Answered | Computed | Tick | Cold | Stopping | PersistFailed
 
 
 class Persist(NamedTuple):

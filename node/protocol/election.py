@@ -12,12 +12,13 @@ from network_dp import view
 from node.protocol import exits, handover, results, routing, visit
 from node.protocol.effects import Effect, Log, Note, Reply, Send, Stop
 from node.protocol.messages import Fence, Locate, Located, Promise, Why
-from node.protocol.routing import Route
 from node.protocol.state import (
+    FINISH,
     HOLDING,
     UNROUTED,
     Context,
     Custody,
+    Durable,
     Inputs,
     Mixed,
     Phase,
@@ -29,6 +30,8 @@ from node.protocol.view_lines import abandoned_line
 from node.protocol.visit import Step
 
 MAX_RENEWALS = 4  # the lease of a token that is seen alive grows up to this factor
+MAX_DEFERRALS = 3  # then a user acts although somebody else got further: that one may not be able to
+SOMEBODY = -1  # a lost disk does not know from whom it took the last hop
 
 
 # ---- what this user tells others -----------------------------------------------------------------------------
@@ -44,18 +47,31 @@ def rank(ctx: Context, state: State) -> Hop:
     return NO_HOP if durable.custody is None else durable.custody.out_hop
 
 
-def responsible(state: State) -> bool:
+def responsible(ctx: Context, state: State) -> bool:
     """Is this user alive with a token of a valid epoch in hand (or about to start, or publishing)?"""
     custody = state.durable.custody
     current = custody is None or custody.hop.epoch >= state.durable.promised
-    return (state.phase in HOLDING and current) or state.phase in (Phase.PUBLISHING, Phase.DONE)
+    return (in_hand(ctx, state) and current) or state.phase in (Phase.PUBLISHING, Phase.DONE)
+
+
+def in_hand(ctx: Context, state: State) -> bool:
+    """Does this user surely hold the token? Not while its bytes may be with somebody else."""
+    custody = state.durable.custody
+    if state.phase in (Phase.COMPUTING, Phase.STALLED):
+        return True
+    return state.phase in HOLDING and (custody is None or not state.handed or custody.next == ctx.me)
+
+
+def fresh(ctx: Context, durable: Durable) -> bool:
+    """Nothing was journaled yet, so there is nothing to have forgotten (a lost disk is found out at start)."""
+    return durable.mark.step < 0 and durable.promised == (0, ctx.start) and not durable.rejoined
 
 
 def located(ctx: Context, state: State, peer: int, ticket: int) -> Step:
     durable = state.durable
     answer = Located(
         rank(ctx, state),
-        responsible(state),
+        responsible(ctx, state),
         durable.promised,
         durable.taken.get(peer, NO_HOP),
         durable.given.get(peer, NO_HOP),
@@ -81,8 +97,8 @@ def fenced(ctx: Context, state: State, peer: int, ticket: int, fence: Fence, inp
         state, effects = give_up(ctx, state, fence.epoch, inputs)
     durable = state.durable
     answer = Promise(why is None, why, durable.promised, rank(ctx, state), durable.result, durable.final)
-    if why is Why.UNCHECKED and not state.durable.rejoined and state.phase is Phase.IDLE and not state.asked:
-        state, more = check(ctx, state, inputs)
+    if why is Why.UNCHECKED:
+        state, more = ensure_checked(ctx, state, inputs)
         effects = effects + more
     return state, [*effects, Reply(ticket, answer)]
 
@@ -97,6 +113,7 @@ def give_up(ctx: Context, state: State, epoch: Epoch, inputs: Inputs) -> Step:
     state = state._replace(
         durable=state.durable._replace(promised=epoch), phase=Phase.IDLE, watch=Watch.RESTING, draft=None,
         handed=True, grants={}, retry_at=None, asked=frozenset(), publishing=frozenset(), stalled_since=None,
+        deferred=0,
     )  # fmt: skip
     return _rest(ctx, state, inputs, fresh=True), effects
 
@@ -112,7 +129,15 @@ def check(ctx: Context, state: State, inputs: Inputs) -> Step:
     if state.check_until == 0.0:
         patience = ctx.timing.start_timeout_s / 2 if starts(ctx, state) else 0.0
         state = state._replace(check_until=inputs.now + patience)
-    return _ask_everybody(ctx, state._replace(retry_at=None), Locate())
+    return _ask_everybody(ctx, state._replace(retry_at=None, watch=Watch.RESTING), Locate())
+
+
+def ensure_checked(ctx: Context, state: State, inputs: Inputs) -> Step:
+    """Somebody wants a vote of an idle user that has not asked around yet: do so now."""
+    waiting = bool(state.asked) or state.retry_at is not None
+    if state.checked or state.phase is not Phase.IDLE or waiting:
+        return state, []
+    return check(ctx, state, inputs)
 
 
 def starts(ctx: Context, state: State) -> bool:
@@ -135,9 +160,7 @@ def _remembers_more(state: State, peer: int, answer: Located) -> bool:
     if state.durable.rejoined:
         return False
     durable, custody = state.durable, state.durable.custody
-    sent = durable.given.get(peer, NO_HOP)
-    if custody is not None and custody.next == peer:
-        sent = max(sent, custody.out_hop)
+    sent = NO_HOP if custody is None else custody.out_hop  # hops only grow: nothing later was ever sent to anybody
     return answer.taken > sent or answer.given > durable.mark or answer.vote > durable.promised
 
 
@@ -153,21 +176,26 @@ def checked(ctx: Context, state: State, peer: int, answer: Located | None, input
     if state.asked:
         return state, []
     missing = ctx.others - state.heard.keys()
-    enough = 1 + len(state.heard) >= ctx.majority
+    needed = max(ctx.majority, ctx.min_live) if starts(ctx, state) else ctx.majority
+    enough = int(not state.durable.rejoined) + len(state.heard) >= needed  # a lost disk cannot speak for itself
     if enough and (not missing or inputs.now >= state.check_until):
         return _checked_enough(ctx, state, inputs)
     names = ", ".join(ctx.names[user] for user in sorted(missing))
-    state = state._replace(retry_at=inputs.now + ctx.timing.retry_base_s * (1.0 + inputs.dice.unit()))
+    wait_s = min(ctx.timing.retry_max_s, ctx.timing.retry_base_s * 2.0 ** min(state.tries, 16))
+    state = state._replace(tries=state.tries + 1, retry_at=inputs.now + wait_s * (1.0 + inputs.dice.unit()))
     return state, [Note("info", f"waiting for {len(missing)} users: {names[:400]}")]
 
 
 def _checked_enough(ctx: Context, state: State, inputs: Inputs) -> Step:
-    state = state._replace(checked=True)
-    if state.durable.rejoined:
-        return _rejoin(state), []
+    state = state._replace(checked=True, tries=0)
+    if state.durable.rejoined and state.durable.custody is None:
+        return _rejoin(ctx, state), []
     down = dict.fromkeys(ctx.others - state.heard.keys(), inputs.now + ctx.timing.down_ttl_s)
     state = state._replace(down={**state.down, **down} if not ctx.ring else state.down)
     if starts(ctx, state):
+        begun = any(a.rank > NO_HOP or a.promised > (0, ctx.me) for a in state.heard.values())
+        if begun:  # somebody else started the walk meanwhile
+            return _rest(ctx, state._replace(phase=Phase.IDLE), inputs, fresh=True), []
         return start_walk(ctx, state, (0, ctx.me), inputs)
     custody = state.durable.custody
     if state.phase is Phase.CHECKING and custody is not None:
@@ -175,13 +203,18 @@ def _checked_enough(ctx: Context, state: State, inputs: Inputs) -> Step:
     return state, []
 
 
-def _rejoin(state: State) -> State:
-    """A lost disk comes back as receiver only: never takes a hop up to the furthest anybody knows of."""
-    furthest = max((answer.rank for answer in state.heard.values()), default=NO_HOP)
-    promised = max((answer.promised for answer in state.heard.values()), default=NO_EPOCH)
+def _rejoin(ctx: Context, state: State) -> State:
+    """A lost disk comes back as receiver only: never takes a hop that it may have taken before.
+
+    Those are all up to the furthest anybody knows of; when somebody is missing, all of the epochs so far."""
     durable = state.durable
+    promised = max((answer.promised for answer in state.heard.values()), default=NO_EPOCH)
+    promised = max(promised, durable.promised)
+    furthest = max((answer.rank for answer in state.heard.values()), default=NO_HOP)
+    if len(state.heard) < len(ctx.others):
+        furthest = max(furthest, Hop(promised, ctx.total + 1))
     durable = durable._replace(
-        mark=max(durable.mark, furthest), mark_digest=b"", mark_from=-1, promised=max(durable.promised, promised)
+        mark=max(durable.mark, furthest), mark_digest=b"", mark_from=SOMEBODY, promised=promised
     )
     return state._replace(durable=durable, phase=Phase.IDLE)
 
@@ -201,8 +234,8 @@ def _rest(ctx: Context, state: State, inputs: Inputs, *, fresh: bool = False) ->
 def watch(ctx: Context, state: State, inputs: Inputs) -> Step:
     """The lease has ended."""
     if state.watch is not Watch.RESTING or (state.asked and not state.checked):
-        return state._replace(watch_at=inputs.now + ctx.timing.lease_s), []  # an answer is still awaited
-    if state.phase in HOLDING or state.phase in (Phase.PUBLISHING, Phase.DONE):
+        return state._replace(watch_at=inputs.now + ctx.timing.locate_timeout_s), []  # an answer is still awaited
+    if in_hand(ctx, state) or state.phase in (Phase.PUBLISHING, Phase.DONE):
         return _rest(ctx, state, inputs, fresh=True), []
     custody = state.durable.custody
     if state.durable.result is None and custody is not None and custody.acked and custody.next != ctx.me:
@@ -237,30 +270,37 @@ def locating(ctx: Context, state: State, peer: int, answer: Located | None, inpu
         state = state._replace(heard={**state.heard, peer: answer})
     if state.asked:
         return state, []
+    answers = state.heard.values()
+    if any(answer.responsible for answer in answers) or state.durable.rejoined:
+        return _rest(ctx, state._replace(deferred=0), inputs), []
+    ended = state.durable.result is not None or any(answer.result is not None for answer in answers)
+    needed = ctx.majority if ended else max(ctx.majority, ctx.min_live)
+    if 1 + len(answers) < needed:
+        return _too_few(ctx, state, needed, inputs)
+    state = state._replace(checked=True)
     mine = (rank(ctx, state), -ctx.me)
     others = [(answer.rank, -user) for user, answer in state.heard.items()]
-    alive = any(answer.responsible for answer in state.heard.values())
-    if alive or state.durable.rejoined or any(other > mine for other in others):
-        return _rest(ctx, state, inputs), []
-    if 1 + len(state.heard) < ctx.majority:
-        return _short_of_majority(ctx, state, inputs)
-    return _bid(ctx, state._replace(checked=True))
+    if state.deferred < MAX_DEFERRALS and any(other > mine for other in others):
+        return _rest(ctx, state._replace(deferred=state.deferred + 1), inputs), []
+    return _bid(ctx, state, inputs)
 
 
-def _short_of_majority(ctx: Context, state: State, inputs: Inputs) -> Step:
+def _too_few(ctx: Context, state: State, needed: int, inputs: Inputs) -> Step:
     missing = ", ".join(ctx.names[user] for user in sorted(ctx.others - state.heard.keys()))
-    text = f"the token may be lost; a majority ({ctx.majority} of {ctx.n}) must answer. Missing: {missing[:400]}"
+    text = f"the token may be lost; {needed} of {ctx.n} users must be alive to go on. Missing: {missing[:400]}"
     return _rest(ctx, state, inputs, fresh=True), [Note("warning", text)]
 
 
-def _bid(ctx: Context, state: State) -> Step:
+def _bid(ctx: Context, state: State, inputs: Inputs) -> Step:
+    """Ask for promises. The last sent line goes to the log now: a re-issue will build on it and replace it."""
     seen = [state.durable.promised[0], *(answer.promised[0] for answer in state.heard.values())]
     bid = (max(seen) + 1, ctx.me)
-    state = state._replace(
-        durable=state.durable._replace(promised=bid), watch=Watch.FENCING, bid=bid, phase=Phase.IDLE, retry_at=None,
-        draft=None, handed=True, grants={},
-    )  # fmt: skip
-    return _ask_everybody(ctx, state, Fence(bid))
+    custody = state.durable.custody
+    lines: list[Effect] = [Log(custody.sent_line)] if custody is not None and custody.sent_line else []
+    state, effects = give_up(ctx, state, bid, inputs)
+    state = state._replace(watch=Watch.FENCING, watch_at=None, bid=bid)
+    state, questions = _ask_everybody(ctx, state, Fence(bid))
+    return state, [*lines, *effects, *questions]
 
 
 def voted(ctx: Context, state: State, peer: int, answer: Promise | None, inputs: Inputs) -> Step:
@@ -340,7 +380,7 @@ def _reissue(ctx: Context, state: State, inputs: Inputs) -> Step:
     step = custody.out_hop.step - 1
     mixed = ctx.worker.refresh(base.payload, inputs.supply(), max(step, 1))
     token = visit.extend(ctx, base, mixed, ctx.full, False)
-    hop, old = Hop(state.bid, step), custody.out_hop
+    hop, old = Hop(state.bid, step), custody.hop if custody.next == FINISH else custody.out_hop
     line = view.encode(
         "visit", epoch=list(hop.epoch), step=step, visit=state.durable.visits + 1, cause="reissue", **{"from": None},
         base=[*old.epoch, old.step], **visit.values(ctx, received=base.payload), time=inputs.wall_time,
@@ -358,9 +398,10 @@ def _issue(
     custody = Custody(hop, number, cause, UNROUTED, hop, token.encode(), b"", False, units, line, "", False)
     state = state._replace(durable=durable._replace(custody=custody, visits=number), draft=None, tries=0)
     route = routing.choose(ctx, state, hop.step, inputs, barred=frozenset())
-    if route is None:
-        first = routing.holder_at(ctx, hop.step + 1) if ctx.ring else ctx.me
-        route = Route(first, hop.step + 1)
+    if route is None:  # enough users answered just now: what was believed of them before is out of date
+        state = state._replace(down={})
+        route = routing.choose(ctx, state, hop.step, inputs, barred=frozenset())
+        assert route is not None
     state = visit.route_to(ctx, state, route, token, inputs, real=False, units=units, contribution=None, mixed=mixed)
     state, effects = handover.dispatch(ctx, state, inputs)
     return state, [Log(line), *effects]

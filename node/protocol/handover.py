@@ -7,21 +7,23 @@ the same user, the same bytes, until it answers or a vote gives the token up.
 from __future__ import annotations
 
 from node.protocol import election, exits, results, visit
-from node.protocol.effects import Computed, Effect, Log, Note, Reply, Send, Stop
+from node.protocol.effects import Answered, Computed, Effect, Event, Log, Note, Reply, Send, Stop
 from node.protocol.messages import (
     Accepted,
     Already,
     Declined,
+    Fence,
     Granted,
     Handoff,
+    Locate,
     Offer,
     Refused,
     Why,
 )
 from node.protocol.routing import holder_at, live
-from node.protocol.state import FINISH, HOLDING, UNROUTED, Context, Custody, Grant, Inputs, Phase, State
-from node.protocol.values import Hop, TokenError, digest, hop_tag
-from node.protocol.view_lines import accepted_line, peer_line
+from node.protocol.state import FINISH, UNROUTED, Context, Custody, Grant, Inputs, Phase, State, Watch
+from node.protocol.values import Epoch, Hop, TokenError, digest, hop_tag
+from node.protocol.view_lines import abandoned_line, accepted_line, peer_line
 from node.protocol.visit import Step
 
 RING_TRIES = 3  # a skip costs the skipped user its round, so a ring offers a few times first
@@ -34,18 +36,23 @@ def dispatch(ctx: Context, state: State, inputs: Inputs) -> Step:
     """Go on from a planned hop (or from too few users)."""
     if state.phase is Phase.STALLED:
         return _stall(ctx, state, inputs)
+    if not state.checked:
+        return election.check(ctx, state, inputs)
     custody = _custody(state)
     if custody.next == FINISH:
         return results.finish(ctx, state, inputs)
     if custody.next == ctx.me:
-        return state._replace(phase=Phase.ROUTING, retry_at=inputs.now), []
-    if not state.checked:
-        return election.check(ctx, state, inputs)
-    return _offer(state)
+        return _hop_to_self(ctx, state, inputs)
+    return _offer(ctx, state, inputs)
 
 
-def _offer(state: State) -> Step:
+def _offer(ctx: Context, state: State, inputs: Inputs) -> Step:
+    """Ask first; a standing grant of a warm stream is the answer to a question not yet asked."""
     custody = _custody(state)
+    grant = state.standing.get(custody.next)
+    if grant is not None and not state.handed and inputs.now < grant.expires_at:
+        state = cold(state, custody.next)._replace(attempt=state.attempt + 1, retry_at=None)
+        return granted(ctx, state, Granted(grant.secret), inputs)
     attempt = state.attempt + 1
     state = state._replace(phase=Phase.OFFERING, attempt=attempt, retry_at=None)
     return state, [Send(custody.next, attempt, Offer(custody.out_hop))]
@@ -81,17 +88,24 @@ def retry(ctx: Context, state: State, inputs: Inputs) -> Step:
     if state.phase is Phase.STALLED:
         return _reroute(ctx, state, inputs)
     if state.phase is Phase.COMPUTING:
-        return visit.reopen_visit(ctx, state, inputs)
-    custody = _custody(state)
-    if custody.next == ctx.me:
-        return _hop_to_self(ctx, state, inputs)
+        return _reopen(ctx, state, inputs)
     return dispatch(ctx, state, inputs)
 
 
+def _reopen(ctx: Context, state: State, inputs: Inputs) -> Step:
+    state, effects = visit.reopen_visit(ctx, state, inputs)
+    return _after_visit(ctx, state, inputs, effects)
+
+
 def _hop_to_self(ctx: Context, state: State, inputs: Inputs) -> Step:
-    """A self-hop is a hop: logged at both ends, journaled, noise of its own; it only does not use the network."""
+    """A self-hop is a hop: logged at both ends, journaled, noise of its own; it only does not use the network.
+
+    Two transitions, like any hop: the journal keeps one custody, so the sent line is in the log before the next visit
+    replaces it."""
     custody = _custody(state)
-    lines: list[Effect] = [] if state.handed else [Log(custody.sent_line)]
+    if not state.handed:
+        state = state._replace(phase=Phase.ROUTING, handed=True, retry_at=inputs.now)
+        return state, [Log(custody.sent_line)]
     token = visit.read_token(ctx, custody.out)
     data_digest = digest(custody.out)
     state = state._replace(
@@ -101,11 +115,14 @@ def _hop_to_self(ctx: Context, state: State, inputs: Inputs) -> Step:
         ctx, state, custody.out_hop, token, inputs, cause="handoff", sender=ctx.me,
         tag=hop_tag(custody.key, ctx.run_id, custody.out_hop, data_digest), raw=custody.out,
     )  # fmt: skip
-    return _after_visit(ctx, state, inputs, lines + effects)
+    return _after_visit(ctx, state, inputs, effects)
 
 
 def _after_visit(ctx: Context, state: State, inputs: Inputs, effects: list[Effect]) -> Step:
-    state = state._replace(watch_at=inputs.now + ctx.timing.lease_s, watch_round=0)
+    """A token in hand ends the search for it."""
+    state = state._replace(
+        watch=Watch.RESTING, watch_at=inputs.now + ctx.timing.lease_s, watch_round=0, deferred=0, asked=frozenset()
+    )
     if state.phase is Phase.COMPUTING:
         return state, effects
     state, more = dispatch(ctx, state, inputs)
@@ -121,7 +138,7 @@ def computed(ctx: Context, state: State, event: Computed, inputs: Inputs) -> Ste
 
 def _reroute(ctx: Context, state: State, inputs: Inputs) -> Step:
     """A definite failure: draw again. The visit's noise stays the same."""
-    state, effects = visit.plan_hop(ctx, state._replace(handed=False, tries=0), inputs)
+    state, effects = visit.plan_hop(ctx, state._replace(tries=0), inputs)
     state, more = dispatch(ctx, state, inputs)
     return state, effects + more
 
@@ -138,12 +155,28 @@ def _back_off(ctx: Context, state: State, inputs: Inputs) -> float:
 
 
 def granted(ctx: Context, state: State, answer: Granted, inputs: Inputs) -> Step:
-    """Now, and only now, bytes leave. They were journaled when the hop was planned."""
+    """Now, and only now, bytes leave. They were journaled when the hop was planned, and are fixed from here on."""
     custody = _custody(state)
     lines: list[Effect] = [] if state.handed else [Log(custody.sent_line)]
-    state = state._replace(phase=Phase.HANDING, handed=True)
+    state = state._replace(phase=Phase.HANDING, handed=True, draft=None)
     handoff = Handoff(custody.out_hop, answer.grant, custody.key, custody.out)
     return state, [*lines, Send(custody.next, state.attempt, handoff)]
+
+
+def cold(state: State, peer: int) -> State:
+    """Forget a peer's standing grant: used, or its stream has ended."""
+    if peer not in state.standing:
+        return state
+    return state._replace(standing={user: grant for user, grant in state.standing.items() if user != peer})
+
+
+def accepted(ctx: Context, state: State, answer: Accepted, inputs: Inputs) -> Step:
+    peer = _custody(state).next
+    state, effects = delivered(ctx, state, inputs)
+    if answer.grant:
+        grant = Grant(answer.grant, None, inputs.now + ctx.timing.grant_ttl_s / 2)  # the giver keeps it longer
+        state = state._replace(standing={**state.standing, peer: grant})
+    return state, effects
 
 
 def delivered(ctx: Context, state: State, inputs: Inputs) -> Step:
@@ -153,7 +186,7 @@ def delivered(ctx: Context, state: State, inputs: Inputs) -> Step:
     state = state._replace(
         durable=state.durable._replace(custody=custody._replace(acked=True), given=given),
         phase=Phase.IDLE, draft=None, handed=True, tries=0, retry_at=None, stalled_since=None,
-        watch_at=inputs.now + ctx.timing.lease_s, watch_round=0,
+        watch_at=inputs.now + ctx.timing.lease_s, watch_round=0, deferred=0,
     )  # fmt: skip
     return state, [Log(accepted_line(ctx, custody, inputs))]
 
@@ -230,11 +263,15 @@ def offered(ctx: Context, state: State, peer: int, ticket: int, offer: Offer, in
     hop, durable = offer.hop, state.durable
     grants = {user: grant for user, grant in state.grants.items() if user != peer}
     state = state._replace(grants=grants)  # any answer but a new grant also takes the old one back
+    if durable.rejoined and not state.checked:
+        # It may have taken this hop before its disk was lost: a no would be read as "never taken".
+        state, effects = election.ensure_checked(ctx, state, inputs)
+        return state, [Reply(ticket, Already()), *effects]
     why = _obstacle(ctx, state, hop)
     if why in (Why.DONE, Why.FENCED):
         return state, [Reply(ticket, Declined(why, durable.promised))]
     if hop.epoch == durable.mark.epoch and hop.step <= durable.mark.step:
-        mine = hop.step < durable.mark.step or durable.mark_from == peer
+        mine = hop.step < durable.mark.step or durable.mark_from in (peer, election.SOMEBODY)
         return state, [Reply(ticket, Already() if mine else Declined(Why.MISBEHAVIOUR, durable.promised))]
     if why is not None:
         return state, [Reply(ticket, Declined(why, durable.promised))]
@@ -260,7 +297,8 @@ def handed(ctx: Context, state: State, peer: int, ticket: int, handoff: Handoff,
     hop, durable = handoff.hop, state.durable
     grant = state.grants.get(peer)
     state = state._replace(grants={user: g for user, g in state.grants.items() if user != peer})
-    if hop.epoch == durable.mark.epoch and hop.step < durable.mark.step:
+    forgotten = durable.rejoined and (not state.checked or (hop == durable.mark and not durable.mark_digest))
+    if forgotten or (hop.epoch == durable.mark.epoch and hop.step < durable.mark.step):
         return state, [Reply(ticket, Accepted())]
     token_digest = digest(handoff.token)
     if hop == durable.mark:
@@ -269,26 +307,39 @@ def handed(ctx: Context, state: State, peer: int, ticket: int, handoff: Handoff,
         note = Note("error", f"{ctx.names[peer]} sent other bytes for hop {hop}")
         return state, [note, Reply(ticket, Refused(Why.MISBEHAVIOUR, durable.promised))]
     why = _obstacle(ctx, state, hop)
-    valid = grant is not None and grant.secret == handoff.grant and grant.hop == hop and inputs.now < grant.expires_at
-    if why is None and (not valid or state.phase is not Phase.IDLE):
+    room: list[Effect] = []
+    if why is None:
         why = Why.NO_GRANT
+        if grant is not None and _covers(grant, handoff, durable.promised, inputs.now):
+            state, room = _make_room(ctx, state, hop, inputs)
+            durable = state.durable
+            why = None if state.phase is Phase.IDLE else Why.NO_GRANT
     if why is not None:
-        return state, [Reply(ticket, Refused(why, durable.promised))]
+        return state, [*room, Reply(ticket, Refused(why, durable.promised))]
     try:
         token = visit.read_token(ctx, handoff.token)
     except TokenError as error:
         note = Note("error", f"{ctx.names[peer]}: {error}")
-        return state, [note, Reply(ticket, Refused(Why.UNFIT, durable.promised))]
+        return state, [*room, note, Reply(ticket, Refused(Why.UNFIT, durable.promised))]
     state = state._replace(
         durable=durable._replace(
             mark=hop, mark_digest=token_digest, mark_from=peer, taken={**durable.taken, peer: hop}
         )
     )
     tag = hop_tag(handoff.key, ctx.run_id, hop, token_digest)
+    standing = Grant(inputs.dice.secret(16), None, inputs.now + ctx.timing.grant_ttl_s)
+    state = state._replace(grants={**state.grants, peer: standing})
     state, effects = visit.open_visit(
         ctx, state, hop, token, inputs, cause="handoff", sender=peer, tag=tag, raw=handoff.token
     )
-    return _after_visit(ctx, state, inputs, [*effects, Reply(ticket, Accepted())])
+    return _after_visit(ctx, state, inputs, [*room, *effects, Reply(ticket, Accepted(standing.secret))])
+
+
+def _covers(grant: Grant, handoff: Handoff, promised: Epoch, now: float) -> bool:
+    """Is this the hop the grant was given for (a standing one: any hop of the promised epoch)?"""
+    hop = handoff.hop
+    right_hop = grant.hop == hop if grant.hop is not None else hop.epoch == promised
+    return right_hop and grant.secret == handoff.grant and now < grant.expires_at
 
 
 # ---- start, restart, trouble ---------------------------------------------------------------------------------
@@ -299,30 +350,47 @@ def resume(ctx: Context, state: State, inputs: Inputs) -> Step:
     durable, custody = state.durable, state.durable.custody
     lease = ctx.timing.start_timeout_s if durable.mark.step < 0 else ctx.timing.lease_s
     state = state._replace(watch_at=inputs.now + lease * (1.0 + inputs.dice.unit() * 0.25))
+    effects = _log_again(state, inputs)
     if durable.final:
-        return results.serve(ctx, state, inputs)
-    if durable.result is not None:
-        return state._replace(watch_at=inputs.now + ctx.timing.retry_base_s, handed=True), []
-    if durable.rejoined:
-        return election.check(ctx, state, inputs)
-    if custody is None:
-        return election.check(ctx, state, inputs) if election.starts(ctx, state) else (state, [])
-    effects: list[Effect] = [Log(custody.visit_line)]
-    if custody.hop.epoch < durable.promised or custody.acked:
+        state, more = results.serve(ctx, state, inputs)
+    elif durable.result is not None:
+        state, more = state._replace(watch_at=inputs.now + ctx.timing.retry_base_s, handed=True), []
+    elif custody is None:
+        waits = election.fresh(ctx, durable) and not election.starts(ctx, state)
+        state, more = (state, []) if waits else election.check(ctx, state, inputs)
+    elif custody.hop.epoch < durable.promised or custody.acked:
         # Others may have gone on meanwhile: ask soon.
-        return state._replace(handed=True, watch_at=inputs.now + ctx.timing.retry_max_s * inputs.dice.unit()), effects
-    if custody.next == UNROUTED:
-        state, more = visit.reopen_visit(ctx, state, inputs)
-        return state, effects + more
-    state = state._replace(phase=Phase.WAITING, handed=True, retry_at=inputs.now)
-    return state, [*effects, Log(custody.sent_line)]
+        state = state._replace(handed=True, watch_at=inputs.now + ctx.timing.retry_max_s * inputs.dice.unit())
+        state, more = election.check(ctx, state, inputs)
+    elif custody.next == UNROUTED:
+        state, more = _reopen(ctx, state, inputs)
+    else:
+        state, more = state._replace(phase=Phase.WAITING, handed=True, retry_at=inputs.now), []
+    return state, effects + more
 
 
-def disk_refused(ctx: Context, state: State, inputs: Inputs) -> Step:
-    """The journal could not be written while sending: the old state stands; try again later."""
+def _log_again(state: State, inputs: Inputs) -> list[Effect]:
+    """What the last transition before the crash may not have written to the view log any more."""
+    custody = state.durable.custody
+    if custody is None:
+        return []
+    lines = [custody.visit_line]
+    if custody.sent_line and not custody.acked:
+        lines.append(custody.sent_line)
+    if custody.hop.epoch < state.durable.promised and not custody.acked and not state.durable.final:
+        lines.append(abandoned_line(custody, state.durable.promised, inputs))
+    return [Log(line) for line in lines]
+
+
+def disk_refused(ctx: Context, state: State, cause: Event, inputs: Inputs) -> Step:
+    """The journal could not be written: the old state stands, and whatever the event was about is tried again later."""
     at = inputs.now + ctx.timing.retry_max_s
-    if state.phase in (Phase.HANDING, Phase.OFFERING):
+    if isinstance(cause, Answered) and isinstance(cause.request, Locate | Fence):
+        state = state._replace(watch=Watch.RESTING, watch_at=inputs.now + ctx.timing.lease_s, asked=frozenset())
+        if not state.checked and state.phase in (Phase.IDLE, Phase.CHECKING):
+            state = state._replace(retry_at=at)
+    elif state.phase in (Phase.HANDING, Phase.OFFERING):
         state = state._replace(phase=Phase.WAITING if state.handed else Phase.ROUTING, retry_at=at)
-    elif state.phase in HOLDING or state.phase is Phase.WAITING:
-        state = state._replace(retry_at=at)
+    elif state.phase is not Phase.COMPUTING or isinstance(cause, Computed):
+        state = state._replace(retry_at=None if state.phase is Phase.IDLE else at)
     return state._replace(disk_full=True), [Note("error", "the disk took no journal record; free some space")]

@@ -16,6 +16,7 @@ from node.protocol import election, handover, results
 from node.protocol.effects import (
     Answered,
     Begin,
+    Cold,
     Computed,
     Event,
     Log,
@@ -63,7 +64,7 @@ def _to(run: Callable[[Context, State, Any, Inputs], Step], *phases: Phase) -> T
 
 
 P = Phase
-_ONWARD = (P.ROUTING, P.OFFERING, P.CHECKING, P.STALLED, P.PUBLISHING)
+_ONWARD = (P.ROUTING, P.OFFERING, P.HANDING, P.CHECKING, P.STALLED, P.PUBLISHING)
 
 #: (phase, outcome) -> what happens. An outcome that is not listed for a phase is stale and changes nothing.
 CUSTODY: Mapping[tuple[Phase, str], Transition] = {
@@ -72,14 +73,14 @@ CUSTODY: Mapping[tuple[Phase, str], Transition] = {
     (P.OFFERING, "already"): _to(handover.already, P.IDLE, *_ONWARD),
     (P.OFFERING, "declined"): _to(handover.declined, P.IDLE, *_ONWARD),
     (P.OFFERING, "no answer"): _to(lambda c, s, a, i: handover.offer_lost(c, s, i), P.WAITING, *_ONWARD),
-    (P.HANDING, "accepted"): _to(lambda c, s, a, i: handover.delivered(c, s, i), P.IDLE),
+    (P.HANDING, "accepted"): _to(handover.accepted, P.IDLE),
     (P.HANDING, "refused"): _to(handover.declined, P.IDLE, *_ONWARD),
     (P.HANDING, "no answer"): _to(lambda c, s, a, i: handover.handoff_lost(c, s, i), P.WAITING),
     (P.ROUTING, "retry"): _to(lambda c, s, a, i: handover.retry(c, s, i), P.COMPUTING, *_ONWARD),
     (P.WAITING, "retry"): _to(lambda c, s, a, i: handover.retry(c, s, i), P.COMPUTING, *_ONWARD),
     (P.STALLED, "retry"): _to(lambda c, s, a, i: handover.retry(c, s, i), *_ONWARD),
     (P.CHECKING, "retry"): _to(lambda c, s, a, i: handover.retry(c, s, i), P.CHECKING),
-    (P.COMPUTING, "retry"): _to(lambda c, s, a, i: handover.retry(c, s, i), P.COMPUTING),
+    (P.COMPUTING, "retry"): _to(lambda c, s, a, i: handover.retry(c, s, i), P.COMPUTING, *_ONWARD),
     (P.IDLE, "retry"): _to(lambda c, s, a, i: handover.retry(c, s, i), P.IDLE, P.CHECKING),
     (P.PUBLISHING, "retry"): _to(lambda c, s, a, i: results.remind(c, s, i), P.PUBLISHING),
     (P.DONE, "retry"): _to(lambda c, s, a, i: results.remind(c, s, i), P.DONE),
@@ -161,6 +162,8 @@ def _transition(ctx: Context, state: State, event: Event, inputs: Inputs) -> Ste
             return _custody(ctx, state, "computed", event, inputs)
         case Begin():
             return handover.resume(ctx, state, inputs)
+        case Cold(peer):
+            return handover.cold(state, peer), []
         case Stopping():
             return state._replace(draining=True, grants={}), []
         case PersistFailed(cause):
@@ -258,7 +261,7 @@ def _tick(ctx: Context, state: State, inputs: Inputs) -> Step:
 def _disk_failed(ctx: Context, state: State, cause: Event, inputs: Inputs) -> Step:
     """The old state stands. A peer gets a typed no (definite: its token goes elsewhere); own business waits."""
     if not isinstance(cause, Received):
-        return handover.disk_refused(ctx, state, inputs)
+        return handover.disk_refused(ctx, state, cause, inputs)
     promised = state.durable.promised
     answers: dict[type, Answer] = {
         Offer: Declined(Why.BUSY, promised),

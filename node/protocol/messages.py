@@ -53,7 +53,10 @@ class Handoff(NamedTuple):
 
 
 class Accepted(NamedTuple):
-    """The token is journaled at the receiver, now or earlier."""
+    """The token is journaled at the receiver, now or earlier. ``grant``: a standing grant, which saves the caller the
+    next offer to this user while their stream stays warm; empty when there is none."""
+
+    grant: bytes = b""
 
 
 class Refused(NamedTuple):

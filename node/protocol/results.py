@@ -32,7 +32,7 @@ def publish(ctx: Context, state: State, result: Result, inputs: Inputs) -> Step:
     """Journal the result here, then ask everybody to."""
     state = state._replace(
         durable=state.durable._replace(result=result, promised=max(state.durable.promised, result.epoch)),
-        phase=Phase.PUBLISHING, unpublished=ctx.others,
+        phase=Phase.PUBLISHING, unpublished=ctx.others, tries=0,
     )  # fmt: skip
     return _tell(state, everybody=False)
 
@@ -60,7 +60,8 @@ def spread(ctx: Context, state: State, peer: int, answer: Published | None, inpu
     if state.publishing:
         return state, []
     if ctx.n - len(state.unpublished) < ctx.majority:
-        return state._replace(retry_at=inputs.now + ctx.timing.retry_max_s), []
+        wait_s = min(ctx.timing.retry_max_s, ctx.timing.retry_base_s * 2.0 ** min(state.tries, 16))
+        return state._replace(tries=state.tries + 1, retry_at=inputs.now + wait_s), []
     return _finalise(ctx, state, inputs)
 
 
@@ -120,6 +121,10 @@ def published(ctx: Context, state: State, peer: int, ticket: int, message: Publi
         if message.everybody:
             effects = [*effects, Stop(exits.DONE, "the result is final and everybody has it")]
         return state, [Reply(ticket, Published(True, state.durable.promised)), *effects]
+    if not state.checked and not election.fresh(ctx, durable):
+        # To accept is to vote: not before others said what they remember of this user.
+        state, effects = election.ensure_checked(ctx, state, inputs)
+        return state, [Reply(ticket, Published(False, durable.promised)), *effects]
     if result.epoch < durable.promised:
         return state, [Reply(ticket, Published(False, durable.promised))]
     effects = []
@@ -144,7 +149,9 @@ def serve(ctx: Context, state: State, inputs: Inputs) -> Step:
     result = state.durable.result
     assert result is not None
     state = state._replace(phase=Phase.DONE, watch_at=None, stop_at=inputs.now + ctx.timing.linger_s, checked=True)
-    return state, [Finished(result, _value(state))]
+    value = _value(state)
+    token = visit.read_token(ctx, value) if value else None
+    return state, [Log(result_line(ctx, result.epoch, token, inputs)), Finished(result, value)]
 
 
 def leave(ctx: Context, state: State, inputs: Inputs) -> Step:

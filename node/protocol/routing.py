@@ -63,11 +63,15 @@ def units_for(ctx: Context, token: Token, receiver: int) -> int:
     Each hop adds ``share``; before sending to r the sender brings W - W_r up to a full noise. Share 0 is Alg. 1, share
     1 of n - 1 the spread variant. On a release (``FINISH``) everybody but the finisher is a receiver (theory.md 6).
     """
-    added = token.noise_units + ctx.share
+    return ctx.share + missing_units(ctx, token, receiver, ctx.share)
+
+
+def missing_units(ctx: Context, token: Token, receiver: int, own: int) -> int:
+    """Components still missing for ``receiver`` when this hop adds ``own`` anyway."""
     if receiver != FINISH:
         seen = token.ledger[receiver]
     elif ctx.release_all:
         seen = max(w for user, w in enumerate(token.ledger) if user != ctx.me)
     else:
-        return ctx.share
-    return ctx.share + max(0, ctx.full - (added - seen))
+        return 0
+    return max(0, ctx.full - (token.noise_units + own - seen))

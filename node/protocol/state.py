@@ -85,8 +85,10 @@ class Durable(NamedTuple):
 
 
 class Grant(NamedTuple):
+    """``hop`` None: a standing grant, good for any later hop of the promised epoch."""
+
     secret: bytes
-    hop: Hop
+    hop: Hop | None
     expires_at: float
 
 
@@ -108,7 +110,8 @@ class State(NamedTuple):
     watch: Watch = Watch.RESTING
     draft: Draft | None = None
     handed: bool = False  # have (or may have) bytes of ``custody.out`` left?
-    grants: Mapping[int, Grant] = {}
+    grants: Mapping[int, Grant] = {}  # given to peers
+    standing: Mapping[int, Grant] = {}  # got from peers, while their streams are warm
     attempt: int = 0  # serial number of hand-over and publishing messages: older answers are stale
     query: int = 0  # the same for questions to everybody
     tries: int = 0
@@ -124,6 +127,7 @@ class State(NamedTuple):
     bid: Epoch = NO_EPOCH
     unpublished: frozenset[int] = frozenset()  # peers that have not acknowledged the result
     publishing: frozenset[int] = frozenset()  # peers whose acknowledgement is awaited
+    deferred: int = 0  # how often in a row this user left a lost token to somebody who got further
     stalled_since: float | None = None
     stop_at: float | None = None
     draining: bool = False

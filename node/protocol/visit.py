@@ -66,7 +66,6 @@ def open_visit(
         time=inputs.wall_time,
     )
     supply = inputs.supply()
-    capped = ctx.cap is not None and (durable.contributions >= ctx.cap or durable.rejoined)
     index = routing.round_of(ctx, hop.step) if ctx.ring else durable.contributions + 1
     draft = Draft(token, None, supply, durable.contributions, opening)
     custody = Custody(
@@ -76,7 +75,7 @@ def open_visit(
         durable=durable._replace(visits=durable.visits + 1, custody=custody), draft=draft, handed=False, tries=0
     )
     effects: list[Effect] = [Log(line)]
-    if capped:
+    if _capped(ctx, durable):
         state, more = plan_hop(ctx, state, inputs)
         return state, effects + more
     if ctx.worker.quick:
@@ -87,14 +86,25 @@ def open_visit(
     return state, [*effects, Compute(token.payload, index, supply)]
 
 
+def _capped(ctx: Context, durable: Durable) -> bool:
+    """Past its cap; a lost disk forgot the counts, so it counts as past every cap."""
+    if durable.rejoined and (ctx.cap is not None or ctx.edge_cap is not None):
+        return True
+    return ctx.cap is not None and durable.contributions >= ctx.cap
+
+
 def reopen_visit(ctx: Context, state: State, inputs: Inputs) -> Step:
-    """After a restart: the receipt was journaled, the slow task had not finished, nothing has left: start it anew."""
+    """After a restart: the receipt was journaled, the task had not finished, nothing has left: start it anew."""
     custody = state.durable.custody
     assert custody is not None and custody.next == UNROUTED
     token = read_token(ctx, custody.out)
     supply = inputs.supply()
     index = routing.round_of(ctx, custody.hop.step) if ctx.ring else state.durable.contributions + 1
-    draft = Draft(token, None, supply, state.durable.contributions, None)
+    # At the start nothing but the starter's random elements is in the token.
+    opening = token.payload if custody.cause == "start" and token.dummies else None
+    draft = Draft(token, None, supply, state.durable.contributions, opening)
+    if _capped(ctx, state.durable):
+        return plan_hop(ctx, state._replace(draft=draft), inputs)
     return state._replace(phase=Phase.COMPUTING, draft=draft), [Compute(token.payload, index, supply)]
 
 
@@ -164,21 +174,28 @@ def _count(durable: Durable, custody: Custody, contributions: int, receiver: int
 def extend(ctx: Context, base: Token, mixed: Mixed, units: int, real: bool) -> Token:
     """The public counts of the outgoing token; W_me is W just after this hop."""
     total = base.noise_units + units
-    ledger = base.ledger
-    if ctx.ledger:
-        ledger = (*ledger[: ctx.me], total, *ledger[ctx.me + 1 :])
+    ledger = _with(base.ledger, ctx.me, total) if ctx.ledger else base.ledger
     return Token(mixed.payload, base.contributions + int(real), base.dummies + mixed.n_dummies, total, ledger)
 
 
+def _with(ledger: tuple[int, ...], user: int, seen: int) -> tuple[int, ...]:
+    return (*ledger[:user], seen, *ledger[user + 1 :])
+
+
 def _top_up(ctx: Context, state: State, route: Route, inputs: Inputs) -> State:
-    """Re-route journaled bytes after a restart. What was drawn stays; the new receiver may need more noise."""
+    """Re-route bytes that are fixed, because they (may) have left. The new receiver may need more noise.
+
+    Who refused them saw them: in the ledger its next increment starts there (theory.md 8.2).
+    """
     durable, custody = state.durable, state.durable.custody
     assert custody is not None
     token = read_token(ctx, custody.out)
     line = json.loads(custody.sent_line)
     units = 0
     if ctx.ledger:
-        units = max(0, routing.units_for(ctx, token, route.next) - ctx.share)
+        if state.handed and custody.next >= 0:
+            token = token._replace(ledger=_with(token.ledger, custody.next, token.noise_units))
+        units = routing.missing_units(ctx, token, route.next, 0)
     closing = route.next == FINISH and ctx.release_all
     mixed = Mixed(token.payload, None, None, 0)
     if units or closing:
