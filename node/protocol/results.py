@@ -113,6 +113,8 @@ def remind(ctx: Context, state: State, inputs: Inputs) -> Step:
 def published(ctx: Context, state: State, peer: int, ticket: int, message: Publish, inputs: Inputs) -> Step:
     """A result arrives: journal it, unless a newer epoch was promised (a final one is always right)."""
     durable, result = state.durable, message.result
+    if durable.final and durable.result is not None and durable.result.end != result.end:
+        return state, [Reply(ticket, Published(False, durable.promised))]  # not the end that became final
     if durable.final:
         stop: list[Effect] = [Stop(exits.DONE, "the result is final")] if message.everybody else []
         return state, [Reply(ticket, Published(True, durable.promised)), *stop]

@@ -119,6 +119,8 @@ def plan_hop(ctx: Context, state: State, inputs: Inputs) -> Step:
     if route is None:
         return state._replace(phase=Phase.STALLED), []
     if state.draft is None:
+        if route == (custody.next, custody.out_hop.step):  # the same user again: the same bytes
+            return state._replace(phase=Phase.ROUTING), []
         return _top_up(ctx, state, route, inputs), []
     return _compose(ctx, state, state.draft, route, inputs), []
 
