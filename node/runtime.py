@@ -18,6 +18,7 @@ from node.journal import Journal
 from node.protocol.effects import (
     Answered,
     Begin,
+    Cold,
     Compute,
     Computed,
     Effect,
@@ -73,6 +74,7 @@ class Runtime:
         self._tasks: set[asyncio.Task[None]] = set()
         self._loop = asyncio.get_running_loop()
         self.stopped: asyncio.Future[Stop] = self._loop.create_future()
+        client.on_cold = lambda peer: self.feed(Cold(peer))
         self._restock()
 
     @property

@@ -55,6 +55,7 @@ class _Link:
         self.channel = channel
         self.stub = peer_pb2_grpc.PeerStub(channel)
         self.stream: Any = None
+        self.turn = asyncio.Lock()  # one question on the stream at a time: answers come in order
         self.busy = 0
 
     async def close(self) -> None:
@@ -66,7 +67,9 @@ class _Link:
 class Client:
     """Sends requests to peers by index."""
 
-    def __init__(self, bundle: Bundle, frame: Frame, addresses: tuple[str, ...], token_bytes: int) -> None:
+    def __init__(
+        self, bundle: Bundle, frame: Frame, addresses: tuple[str, ...], token_bytes: int,
+    ) -> None:  # fmt: skip
         self._bundle = bundle
         self._frame = frame
         self._addresses = addresses
@@ -76,6 +79,7 @@ class Client:
         self._questions = asyncio.Semaphore(MAX_QUESTIONS_AT_ONCE)
         self._expiry: dict[int, float] = {}
         self._serial = 0
+        self.on_cold: Callable[[int], None] = lambda peer: None  # a hop stream to this peer has ended
         self._closing: set[asyncio.Task[None]] = set()
 
     def _check_expiry(self, peer: int) -> None:
@@ -123,12 +127,13 @@ class Client:
         """One request, answered in bounded time; None when no answer came."""
         match request:
             case Offer(hop):
-                body = pb.HopRequest(context=self._frame.context(hop), offer=pb.Offer())
-                return await self._guarded(peer, self._timing.offer_timeout_s, lambda link: self._hop(link, [body]))
+                offer = [pb.HopRequest(context=self._frame.context(hop), offer=pb.Offer())]
+                patience = self._timing.offer_timeout_s
+                return await self._guarded(peer, patience, lambda link: self._hop(peer, link, offer))
             case Handoff():
                 pieces = self._pieces(request)
                 patience = self._timing.handoff_timeout_s + len(request.token) / BYTES_PER_SECOND_FLOOR
-                return await self._guarded(peer, patience, lambda link: self._hop(link, pieces))
+                return await self._guarded(peer, patience, lambda link: self._hop(peer, link, pieces))
             case Locate() | Fence() | Publish():
                 async with self._questions:
                     return await self._question(peer, request)
@@ -143,18 +148,21 @@ class Client:
         chunks = [pb.HopRequest(context=context, chunk=pb.Chunk(data=token[at : at + CHUNK_BYTES])) for at in rest]
         return [pb.HopRequest(context=context, handoff=head), *chunks]
 
-    async def _hop(self, link: _Link, pieces: list[Any]) -> Answer:
-        if link.stream is None:
-            link.stream = link.stub.Hop()
+    async def _hop(self, peer: int, link: _Link, pieces: list[Any]) -> Answer:
         self._serial += 1
-        pieces[0].serial = self._serial
-        for piece in pieces:
-            await link.stream.write(piece)
-        message = await link.stream.read()
+        serial = self._serial
+        pieces[0].serial = serial
+        async with link.turn:
+            if link.stream is None:
+                link.stream = link.stub.Hop()
+                link.stream.add_done_callback(lambda call: self.on_cold(peer))
+            for piece in pieces:
+                await link.stream.write(piece)
+            message = await link.stream.read()
         if message is grpc.aio.EOF:
             raise WireError("the stream ended")
         self._frame.check(message.context)
-        if message.serial != self._serial:
+        if message.serial != serial:
             raise WireError("an answer to another question")
         return codec.hop_answer_in(message)
 
@@ -186,13 +194,22 @@ class Client:
             async with asyncio.timeout(timeout_s):
                 return await call(link)
         except (grpc.RpcError, grpc.aio.UsageError, WireError, TimeoutError, asyncio.InvalidStateError) as error:
-            log.info("no answer from %s: %s", self._bundle.public.plan.users[peer].name, _reason(error))
-            if self._links.get(peer) is link:
-                self._drop(peer)
+            self._no_answer(peer, link, _reason(error))
+            return None
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():
+                raise
+            self._no_answer(peer, link, "the stream was closed")  # gRPC reports its own cancelling like this
             return None
         finally:
             if link is not None:
                 link.busy -= 1
+
+    def _no_answer(self, peer: int, link: _Link | None, reason: str) -> None:
+        log.info("no answer from %s: %s", self._bundle.public.plan.users[peer].name, reason)
+        if self._links.get(peer) is link:
+            self._drop(peer)
 
     async def close(self) -> None:
         for peer in list(self._links):

@@ -94,7 +94,8 @@ def hop_answer_out(frame: Frame, hop: Hop, serial: int, answer: OfferAnswer | Ha
             message.granted.grant = grant
         case Already():
             message.already.SetInParent()
-        case Accepted():
+        case Accepted(grant):
+            message.accepted.grant = grant
             message.accepted.SetInParent()
         case Declined(why, promised):
             message.declined.MergeFrom(pb.Declined(why=_WHY_OUT[why], promised=epoch_out(promised)))
@@ -110,7 +111,8 @@ def hop_answer_in(message: Any) -> OfferAnswer | HandoffAnswer:
         case "already":
             return Already()
         case "accepted":
-            return Accepted()
+            grant = message.accepted.grant
+            return Accepted(_sized(grant, SECRET_BYTES) if grant else b"")
         case "declined":
             return Declined(_why_in(message.declined.why), epoch_in(message.declined.promised))
         case "refused":

@@ -107,8 +107,10 @@ class Declined(_message.Message):
     def __init__(self, why: _Optional[_Union[Why, str]] = ..., promised: _Optional[_Union[Epoch, _Mapping]] = ...) -> None: ...
 
 class Accepted(_message.Message):
-    __slots__ = ()
-    def __init__(self) -> None: ...
+    __slots__ = ("grant",)
+    GRANT_FIELD_NUMBER: _ClassVar[int]
+    grant: bytes
+    def __init__(self, grant: _Optional[bytes] = ...) -> None: ...
 
 class Refused(_message.Message):
     __slots__ = ("why", "promised")
