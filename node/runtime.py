@@ -71,6 +71,7 @@ class Runtime:
         self._waiting: dict[int, asyncio.Future[Answer]] = {}
         self._ticket = 0
         self._timer: asyncio.TimerHandle | None = None
+        self._timer_at: float | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._loop = asyncio.get_running_loop()
         self.stopped: asyncio.Future[Stop] = self._loop.create_future()
@@ -197,12 +198,13 @@ class Runtime:
     def _set_timer(self) -> None:
         wake_at = self._state.wake_at
         if self._timer is not None:
-            if wake_at is not None and self._timer.when() == wake_at and not self._timer.cancelled():
+            if wake_at == self._timer_at:
                 return
             self._timer.cancel()
             self._timer = None
         if wake_at is not None and not self.stopped.done():
-            self._timer = self._loop.call_at(wake_at, self._tick)
+            # Kept apart: uvloop's handle of a time that has passed does not know its time.
+            self._timer, self._timer_at = self._loop.call_at(wake_at, self._tick), wake_at
 
     def _tick(self) -> None:
         self._timer = None
