@@ -115,7 +115,7 @@ def _known(law: Law, mu: float, delta: float) -> NetworkBound:
             return gaussian.rdp_to_epsilon(1 / delta, math.inf, delta)
         return gaussian.rdp_to_epsilon(order, _cached_moment(law, index, refine) / (order - 1), delta)
 
-    best = _least_index(at)
+    best = least_index(at, _LOWEST, _HIGHEST)
     epsilon = at(best)
     if EXACT_STEPS < law.n_steps <= RECURSION_STEPS and math.isfinite(epsilon):
         epsilon = min(epsilon, at(best, refine=True))
@@ -128,15 +128,16 @@ def _order(index: int, mu: float) -> float:
     return 1 + 2 * ratio / (1 + math.sqrt(1 + 4 * ratio))
 
 
-def _least_index(function: Callable[[int], float]) -> int:
-    """Ternary search for the least value; infinite values all lie to the right of finite ones."""
-    low, high = _LOWEST, _HIGHEST
+def least_index(function: Callable[[int], float], low: int, high: int) -> int:
+    """Ternary search for the least value between low and high; infinite values all lie to the right of finite ones."""
     while high - low > 2:
         left = low + (high - low) // 3
         right = high - (high - low) // 3
         left_value = function(left)
-        if math.isinf(left_value) or left_value <= function(right):
-            high = right if not math.isinf(left_value) else left
+        if math.isinf(left_value):
+            high = left
+        elif left_value <= function(right):
+            high = right
         else:
             low = left
     return min(range(low, high + 1), key=function)

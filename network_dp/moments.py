@@ -17,7 +17,7 @@ Two ways to solve, both upper bounds:
   every t, then value(t) <= constant * growth^t, by induction. A closed form, for any length.
 
 Long kernels are cut into blocks on which the weight is constant, rounded up. Beyond the last row of a sum's kernel,
-G(m + m') <= G(m) G(m') (Cauchy-Schwarz: (c+c')^2/(m+m') <= c^2/m + c'^2/m') repeats it periodically.
+it repeats: G(m + m') <= G(m) G(m'), for one more look in the middle of a cycle only adds to what is seen.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Law:
 
 
 @dataclass(frozen=True)
-class _Kernel:
+class Kernel:
     """weight(j), constant on blocks [start, stop); the last stop is infinite unless the kernel repeats."""
 
     log_s: float
@@ -83,8 +83,11 @@ def log_moment(law: Law, b: float, refine: bool = False) -> float:
     if law.n_steps == 0:
         return 0.0
     kernel = _sum_kernel(law, b) if law.task == "sum" else _sgd_kernel(law, b)
-    if kernel is None:
-        return math.inf
+    return math.inf if kernel is None else solve(law, kernel, refine)
+
+
+def solve(law: Law, kernel: Kernel, refine: bool) -> float:
+    """ln value(T) of the renewal equation with that kernel, rounded up."""
     limit = RECURSION_STEPS if refine else EXACT_STEPS
     return _recursion(law, kernel) if law.n_steps <= limit else _lundberg(law, kernel)
 
@@ -102,30 +105,33 @@ def _blocks(last: int) -> tuple[Floats, Floats]:
     return np.concatenate([[0.0], stop[:-1]]), stop
 
 
-def _sgd_kernel(law: Law, b: float) -> _Kernel:
+def _sgd_kernel(law: Law, b: float) -> Kernel:
     n, c = law.n_users, law.colluders
     start, stop = _blocks(law.n_steps)
     stop = np.append(stop[:-1], np.inf)
     log_weight = np.logaddexp(math.log(c), b / (1 + start)) - math.log(n)
     # max: with s = 0 nothing changes but a vanishing, upward, rounding
-    return _Kernel(math.log(max(1 - (c + 1) / n, 1e-300)), start, stop, log_weight, np.zeros_like(start), None)
+    return Kernel(math.log(max(1 - (c + 1) / n, 1e-300)), start, stop, log_weight, np.zeros_like(start), None)
 
 
 @dataclass(frozen=True)
-class _Rows:
-    """Binomial terms of G, one row per block of cycle lengths; a row's terms are contiguous."""
+class Rows:
+    """Binomial terms P(C = c), one row per block of cycle lengths; a row's terms are contiguous.
+
+    A block [start, stop) is served by its longest cycle, stop - 1, for the law of C and by its shortest for the gain.
+    """
 
     start: Floats
     stop: Floats
     first_term: NDArray[np.int64]
     size: NDArray[np.int64]
     log_pmf: Floats
-    square: Floats  # c^2 / (shortest cycle of the block)
+    count: Floats  # c of each term
     longest: Floats  # longest cycle of the block
 
 
 @lru_cache(maxsize=4)
-def _sum_rows(rate: float, last: int) -> _Rows:
+def binomial_rows(rate: float, last: int) -> Rows:
     start, stop = _blocks(last)
     longest = stop - 1
     # complete rows, c = 0 .. m, if all are short; else cut where the rest is both small and easy to bound
@@ -138,35 +144,53 @@ def _sum_rows(rate: float, last: int) -> _Rows:
     log_factorial = gammaln(np.arange(1.0, counts.max() + 2))
     log_choose = np.repeat(gammaln(longest + 1), counts) - log_factorial[c.astype(np.int64)] - gammaln(m - c + 1)
     log_pmf = log_choose + c * math.log(rate) + (m - c) * log_miss
-    square = c * c / np.maximum(np.repeat(start, counts), 1.0)
-    return _Rows(start, stop, first_term, counts, log_pmf, square, longest)
+    return Rows(start, stop, first_term, counts, log_pmf, c, longest)
 
 
-def _sum_kernel(law: Law, b: float) -> _Kernel | None:
+def cycle_rows(law: Law) -> Rows:
+    """Rows for the number of u's steps in a cycle of the observer, as long as the walk or as cycles ever get."""
+    horizon = _horizon(law)
+    return binomial_rows(1 / (law.n_users - law.colluders), min(horizon, law.n_steps + 1))
+
+
+def _horizon(law: Law) -> int:
+    return max(_ROWS, math.ceil(_PERIODS * law.n_users / law.colluders))
+
+
+def _sum_kernel(law: Law, b: float) -> Kernel | None:
     """None where the terms left out of a row cannot be bounded: b is beyond what any useful order needs."""
-    hit, rate = law.colluders / law.n_users, 1 / (law.n_users - law.colluders)
-    horizon = max(_ROWS, math.ceil(_PERIODS / hit))
-    repeats = law.n_steps > horizon
-    rows = _sum_rows(rate, horizon if repeats else law.n_steps + 1)
-    terms = rows.log_pmf + b * rows.square
+    rows = cycle_rows(law)
+    tails = _log_row_tails(rows, 1 / (law.n_users - law.colluders), b)
+    if tails is None:
+        return None
+    shortest = np.repeat(np.maximum(rows.start, 1.0), rows.size)
+    return cycle_kernel(law, rows, b * rows.count**2 / shortest, tails)
+
+
+def cycle_kernel(law: Law, rows: Rows, gains: Floats, log_tails: Floats) -> Kernel:
+    """The kernel of independent cycles: G(m) = E exp(gain), plus a bound on the terms that rows leave out.
+
+    Walks longer than the horizon repeat the rows: an observer that looks once more in the middle of a cycle learns
+    more, so G(m + m') may be replaced by G(m) G(m').
+    """
+    terms = rows.log_pmf + gains
     top = np.maximum.reduceat(terms, rows.first_term)
     terms -= np.repeat(top, rows.size)
-    log_g = top + np.log(np.add.reduceat(np.exp(terms, out=terms), rows.first_term))
-    tail = _log_row_tails(rows, rate, b)
-    if tail is None:
-        return None
-    log_g = np.logaddexp(log_g, tail)
+    with np.errstate(under="ignore"):
+        log_g = top + np.log(np.add.reduceat(np.exp(terms, out=terms), rows.first_term))
+    log_g = np.logaddexp(log_g, log_tails)
     stop, log_repeat = rows.stop, None
-    if repeats:
-        log_repeat = float(log_g[-1])  # an upper bound on ln G(period): the last block holds period - 1 at least
-        log_repeat += float(log_g[1])  # G(period) <= G(period - 1) G(1)
+    if law.n_steps >= _horizon(law):
+        # G(period) <= G(period - 1) G(1), and the last block holds period - 1
+        log_repeat = float(log_g[-1] + log_g[1])
     else:
         stop = np.append(stop[:-1], np.inf)
+    hit = law.colluders / law.n_users
     closing = log_g if law.released else np.zeros_like(log_g)
-    return _Kernel(math.log1p(-hit), rows.start, stop, log_g + math.log(hit), closing, log_repeat)
+    return Kernel(math.log1p(-hit), rows.start, stop, log_g + math.log(hit), closing, log_repeat)
 
 
-def _log_row_tails(rows: _Rows, rate: float, b: float) -> Floats | None:
+def _log_row_tails(rows: Rows, rate: float, b: float) -> Floats | None:
     """ln of a bound on the terms c >= size of each row.
 
     P(C = c) <= exp(-m r - c (ln(c/(m r)) - 1)) (Chernoff), so a term is at most e^{-m r - c phi(c)} with
@@ -188,7 +212,7 @@ def _log_row_tails(rows: _Rows, rate: float, b: float) -> Floats | None:
 # --- solutions
 
 
-def _recursion(law: Law, kernel: _Kernel) -> float:
+def _recursion(law: Law, kernel: Kernel) -> float:
     """The renewal equation step by step, tilted by the growth of the closed form so that nothing overflows."""
     n_steps = law.n_steps
     log_growth = _log_growth(kernel)
@@ -226,7 +250,7 @@ def _dot(left: Floats, right: Floats) -> float:
     return sum(float(left[a : a + 8_000] @ right[a : a + 8_000]) for a in range(0, len(right), 8_000))
 
 
-def _log_series(kernel: _Kernel, log_growth: float) -> Floats:
+def _log_series(kernel: Kernel, log_growth: float) -> Floats:
     """ln of the sum over each block of k(j) growth^-(j+1), a repeating kernel's later periods left out."""
     log_x = kernel.log_s - log_growth
     lengths = kernel.stop - kernel.start
@@ -235,14 +259,14 @@ def _log_series(kernel: _Kernel, log_growth: float) -> Floats:
     return kernel.log_weight + log_geometric - log_growth
 
 
-def _log_period(kernel: _Kernel, log_growth: float) -> float:
+def _log_period(kernel: Kernel, log_growth: float) -> float:
     """ln of the factor from one period to the next."""
     if kernel.log_repeat is None:
         return -math.inf
     return kernel.log_repeat + float(kernel.stop[-1]) * (kernel.log_s - log_growth)
 
 
-def _log_total(kernel: _Kernel, log_growth: float) -> float:
+def _log_total(kernel: Kernel, log_growth: float) -> float:
     ratio = _log_period(kernel, log_growth)
     if ratio >= 0:
         return math.inf
@@ -253,7 +277,7 @@ def _log_total(kernel: _Kernel, log_growth: float) -> float:
     return total - math.log1p(-math.exp(ratio))
 
 
-def _log_growth(kernel: _Kernel) -> float:
+def _log_growth(kernel: Kernel) -> float:
     """ln of the least growth at which the kernel sums to at most 1 (rounded up)."""
 
     def total(log_growth: float) -> float:
@@ -268,7 +292,7 @@ def _log_growth(kernel: _Kernel) -> float:
     return root
 
 
-def _lundberg(law: Law, kernel: _Kernel) -> float:
+def _lundberg(law: Law, kernel: Kernel) -> float:
     log_growth = _log_growth(kernel)
     log_x = kernel.log_s - log_growth
     series = _log_series(kernel, log_growth)

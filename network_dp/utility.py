@@ -13,8 +13,8 @@ Topology = Literal["ring", "complete"]
 def ring_noises(n_users: int, n_rounds: int, released: bool) -> int:
     """Full noises in K rounds of Alg. 1 without faults.
 
-    The last holder hands nothing over: Kn - 1 hops, with noise at hops 1, n, 2n-1, ..., ceil((Kn-1)/(n-1)) of them. A release
-    adds one full closing noise (theory, section 6). The paper prints floor(Kn/(n-1)).
+    The last holder hands nothing over: Kn - 1 hops, with noise at hops 1, n, 2n-1, ..., which are
+    ceil((Kn-1)/(n-1)). A release adds one full closing noise (theory, section 6). The paper prints floor(Kn/(n-1)).
     """
     require(n_users >= 3, f"a ring needs at least 3 users, got {n_users}")
     require(n_rounds >= 1, f"n_rounds must be at least 1, got {n_rounds}")

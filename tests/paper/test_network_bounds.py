@@ -115,7 +115,7 @@ def test_closed_form_of_long_walks_is_close_above_the_recursion(task, released, 
 
 def test_cut_rows_and_blocks_stay_above_the_complete_sum():
     n, b = 200, 3.0
-    rows = moments._sum_rows(1 / (n - 1), 4_000)
+    rows = moments.binomial_rows(1 / (n - 1), 4_000)
     kernel = moments._sum_kernel(Law("sum", n, 3_999), b)
     for m in (299, 400, 1_499, 1_700, 3_333, 3_990):
         c = np.arange(m + 1)

@@ -1,0 +1,173 @@
+"""Network DP of histograms by randomised response (Alg. 2 and 5; theory, section 5).
+
+The dominating pair of one window is in `randomised_response`; here windows are composed: exactly, as privacy-loss
+distributions, where the windows are known (a ring; the actual cycles of a run), and by Renyi moments averaged over the
+walk before a run on the complete graph.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable
+from functools import lru_cache
+
+import numpy as np
+from dp_accounting.pld import pld_pmf
+from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
+from numpy.typing import NDArray
+
+from network_dp import gaussian
+from network_dp.bounds import least_index
+from network_dp.errors import require
+from network_dp.moments import EXACT_STEPS, RECURSION_STEPS, Law, Rows, cycle_kernel, cycle_rows, solve
+from network_dp.randomised_response import Response, Window, log_moments, round_down, window_losses
+
+Floats = NDArray[np.float64]
+
+_ORDERS = 1 + np.geomspace(0.25, 400, 28)
+
+
+def local_gamma(epsilon: float, n_buckets: int) -> float:
+    """gamma of the L-ary randomised response that is exactly epsilon-LDP: L / (e^epsilon + L - 1)."""
+    require(epsilon >= 0, f"epsilon must be >= 0, got {epsilon}")
+    return n_buckets / (math.exp(epsilon) + n_buckets - 1)
+
+
+def ring_random_elements(n_users: int, gamma: float) -> int:
+    """R1 = ceil(gamma (n-2)) uniform elements at the start, and again at the end when the result is released."""
+    return math.ceil(gamma * (n_users - 2))
+
+
+def ring_epsilon(
+    n_users: int, n_rounds: int, n_buckets: int, gamma: float, delta: float, released: bool = False
+) -> float:
+    """Network DP of the ring histogram, K rounds (theory, section 5).
+
+    A pair meets K - 1 full windows (u among n - 2 others) and one short one, at worst u's answer among R1 uniform
+    elements: v's first visit if u precedes v, else the release. Without a release the second kind has no short
+    window, but the first kind, the worse one, exists either way: `released` does not change the worst pair.
+    """
+    require(n_users >= 3, f"a ring needs at least 3 users, got {n_users}")
+    require(n_rounds >= 1, f"n_rounds must be at least 1, got {n_rounds}")
+    windows = Counter({Window(n_users - 2): n_rounds - 1})
+    windows[Window(0, ring_random_elements(n_users, gamma))] += 1
+    return _composed_epsilon(Response(n_buckets, gamma), windows, delta)
+
+
+def cycles_epsilon(cycles: Iterable[tuple[int, int]], n_buckets: int, gamma: float, delta: float) -> float:
+    """After a run on the complete graph: epsilon of one pair from v's actual cycles (m answers, c of them u's).
+
+    The others of a cycle are dealt out to u's answers, floor((m-c)/c) each: c windows (pointing out who is dealt to
+    whom is post-processing in the observer's favour).
+    """
+    windows: Counter[Window] = Counter()
+    for answers, mine in cycles:
+        require(0 <= mine <= answers, f"a cycle of {answers} answers cannot hold {mine} of u's")
+        if mine:
+            windows[Window(round_down((answers - mine) // mine))] += mine
+    return _composed_epsilon(Response(n_buckets, gamma), windows, delta)
+
+
+def local_epsilon(n_contributions: int, n_buckets: int, gamma: float, delta: float) -> float:
+    """Local DP of k answers: exact k-fold composition of randomised response (rounded up on the loss grid)."""
+    require(n_contributions >= 0, f"n_contributions must be >= 0, got {n_contributions}")
+    return _composed_epsilon(Response(n_buckets, gamma), Counter({Window(0): n_contributions}), delta)
+
+
+def _composed_epsilon(response: Response, windows: Counter[Window], delta: float) -> float:
+    require(0 < delta < 1, f"delta must lie strictly between 0 and 1, got {delta}")
+    total = sum(windows.values())
+    if response.gamma == 1 or total == 0:
+        return 0.0
+    if response.gamma == 0:
+        return math.inf
+    # Losses are rounded up, by half an interval on average: fine enough to cost little, coarse enough to be quick.
+    interval = max(1e-7, min(1e-3, response.epsilon / 2_000, 0.005 * min(response.epsilon, 1.0) / math.sqrt(total)))
+    parts = [_distribution(response, window, interval).self_compose(k) for window, k in windows.items() if k]
+    composed = parts[0]
+    for part in parts[1:]:
+        composed = composed.compose(part)
+    # basic composition of local DP holds too, with delta = 0
+    return min(float(composed.get_epsilon_for_delta(delta)), total * response.epsilon)
+
+
+@lru_cache(maxsize=128)
+def _distribution(response: Response, window: Window, interval: float) -> PrivacyLossDistribution:
+    losses = window_losses(response, window, interval)
+    return PrivacyLossDistribution(
+        pld_pmf.DensePLDPmf(interval, losses.lowest, losses.probabilities, losses.infinite, True)
+    )
+
+
+def complete_epsilon(
+    n_users: int, n_steps: int, n_buckets: int, gamma: float, delta: float, released: bool = False, colluders: int = 1
+) -> float:
+    """Network DP of the histogram on the complete graph before a run, path known to everybody.
+
+    Given the path, a cycle of m answers with c of u's is c windows of floor((m-c)/c) others. Renyi moments multiply
+    over windows and average over paths (joint convexity), which is the renewal equation of `moments` with
+    G(m) = E exp(c ln M(floor((m-c)/c))), M the moment of a window.
+    """
+    law = Law("sum", n_users, n_steps, colluders, released)
+    require(0 < delta < 1, f"delta must lie strictly between 0 and 1, got {delta}")
+    response = Response(n_buckets, gamma)
+    if gamma == 1 or n_steps == 0:
+        return 0.0
+    if gamma == 0:
+        return math.inf
+    rows = cycle_rows(law)
+    grid = np.unique([round_down(j) for j in range(min(int(rows.longest[-1]), 1 << 15) + 1)]).astype(np.int64)
+    by_window = log_moments(response, _ORDERS, grid)
+    shortest = np.repeat(rows.start, rows.size)
+    count = np.maximum(rows.count, 1.0)
+    window = np.searchsorted(grid, np.maximum((shortest - count) // count, 0.0), side="right") - 1
+
+    def at(index: int, refine: bool = False) -> float:
+        log_window = by_window[index]
+        if not np.isfinite(log_window).all():
+            return math.inf
+        tails = _log_tails(law, rows, grid, log_window)
+        value = solve(law, cycle_kernel(law, rows, rows.count * log_window[window], tails), refine)
+        order = float(_ORDERS[index])
+        return gaussian.rdp_to_epsilon(order, value / (order - 1), delta)
+
+    best = least_index(at, 0, len(_ORDERS) - 1)
+    refined = at(best, refine=True) if EXACT_STEPS < n_steps <= RECURSION_STEPS else math.inf
+    return min(at(best), refined, n_steps * response.epsilon)
+
+
+def _log_tails(law: Law, rows: Rows, grid: NDArray[np.int64], log_window: Floats) -> Floats:
+    """ln of a bound on the terms c >= size that rows leave out.
+
+    In slices [a, a'): P(C >= a) <= exp(-m r - a (ln(a/(m r)) - 1)) (Chernoff), and the gain grows with c: at most its
+    value at a'.
+    """
+    tails = np.full(len(rows.start), -np.inf)
+    cut = rows.size <= rows.longest
+    mean = rows.longest[cut] / (law.n_users - law.colluders)
+    low = rows.size[cut].astype(np.float64)
+    while (low <= rows.longest[cut]).any():
+        high = np.ceil(low * 1.1)
+        others = np.maximum((rows.start[cut] - high) // high, 0.0)
+        gain = high * log_window[np.searchsorted(grid, others, side="right") - 1]
+        slice_ = -mean - low * (np.log(low / mean) - 1) + gain
+        tails[cut] = np.logaddexp(tails[cut], np.where(low <= rows.longest[cut], slice_, -np.inf))
+        low = high
+    return tails
+
+
+def erlingsson_epsilon(epsilon_0: float, n_answers: int, delta: float) -> float:
+    """Closed form, 12 eps0 sqrt(ln(1/delta)/n) (Erlingsson et al. 2019, Cor. 9); infinite outside its conditions."""
+    if not (epsilon_0 < 0.5 and n_answers > 1000 and delta < 0.01):
+        return math.inf
+    return 12 * epsilon_0 * math.sqrt(math.log(1 / delta) / n_answers)
+
+
+def clones_epsilon(epsilon_0: float, n_answers: int, delta: float) -> float:
+    """Closed form of Feldman, McMillan & Talwar 2021, Thm 3.1; infinite outside its condition."""
+    if n_answers < 1 or epsilon_0 > math.log(n_answers / (16 * math.log(2 / delta))):
+        return math.inf
+    grown = math.exp(epsilon_0)
+    inner = 8 * math.sqrt(grown * math.log(4 / delta) / n_answers) + 8 * grown / n_answers
+    return math.log1p((grown - 1) / (grown + 1) * inner)
