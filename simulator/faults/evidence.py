@@ -20,13 +20,8 @@ Visit = tuple[int, int, int]  # user, era (a new one when its disk was lost), nu
 Numbers = Sequence[float] | None
 
 
-class Violation(Exception):
+class ViolationError(Exception):
     """An invariant does not hold."""
-
-
-def require(condition: bool, text: str) -> None:
-    if not condition:
-        raise Violation(text)
 
 
 class Content(NamedTuple):
@@ -71,6 +66,8 @@ class Evidence:
         self.sent: dict[str, Sent] = {}  # by tag
         self.finishes: dict[Visit, Sent] = {}
         self._visits: dict[Visit, _Visit] = {}
+        self._lines: dict[tuple[int, str], Visit | None] = {}  # lines are written again after a restart
+        self._current: dict[tuple[int, int], Visit] = {}  # user, number -> its visit of that number
         self._at: dict[tuple[int, int, int, int], Content] = {}  # user, epoch, step -> what it held or sent there
         self._noise: dict[tuple[Visit, int], tuple[Any, Any]] = {}
         self.real: dict[int, set[Visit]] = {}  # user -> visits whose contribution may have left
@@ -78,45 +75,56 @@ class Evidence:
 
     def log(self, user: int, line: str) -> view.Record:
         record = view.decode(line)
+        known = self._lines.get((user, line))
         if record.kind == "visit":
-            self._visited(user, record)
-        elif record.kind in ("sent", "finish"):
-            self._leaving(user, record)
+            key = known or (user, self.eras[user], record.fields["visit"])
+            self._lines[user, line] = self._current[user, record.fields["visit"]] = key
+            if known is None:
+                self._visited(user, key, record)
+        elif record.kind in ("sent", "finish") and known is None:
+            visit = self._current.get((user, record.fields["visit"]))
+            if visit is None:
+                raise ViolationError(f"u{user} sends from a visit that is not in its log: {record}")
+            self._lines[user, line] = visit
+            self._leaving(user, visit, record)
         return record
 
-    def _visited(self, user: int, record: view.Record) -> None:
+    def finish_of(self, user: int, number: int) -> Sent | None:
+        visit = self._current.get((user, number))
+        return None if visit is None else self.finishes.get(visit)
+
+    def _visited(self, user: int, key: Visit, record: view.Record) -> None:
         fields = record.fields
-        key = (user, self.eras[user], fields["visit"])
         content, received = EMPTY, fields.get("received")
         if fields["cause"] == "handoff":
             sent = self.sent.get(fields["tag"])
-            require(sent is not None, f"u{user} received a token that no log says was sent: {record}")
-            assert sent is not None
-            require(sent.to == f"u{user}" and sent.payload == received, f"u{user} received other bytes: {record}")
+            if sent is None:
+                raise ViolationError(f"u{user} received a token that no log says was sent: {record}")
+            if not (sent.to == f"u{user}" and sent.payload == received):
+                raise ViolationError(f"u{user} received other bytes: {record}")
             content = sent.content
         elif fields["cause"] == "reissue":
             counter, issuer, step = fields["base"]
             base = self._at.get((user, counter, issuer, step))
-            require(base is not None, f"u{user} re-issues a token that is not in its log: {record}")
+            if base is None:
+                raise ViolationError(f"u{user} re-issues a token that is not in its log: {record}")
             content = base or EMPTY
-        known = self._visits.get(key)
-        require(known is None or known.content == content, f"u{user} logged two different visits {key}")
+        if key in self._visits:
+            raise ViolationError(f"u{user} logged two different visits {key}")
         self._visits[key] = _Visit(record.step, content, received)
         if fields["cause"] != "reissue":
             self._at[(user, *record.epoch, record.step)] = content
 
-    def _leaving(self, user: int, record: view.Record) -> None:
+    def _leaving(self, user: int, key: Visit, record: view.Record) -> None:
         fields = record.fields
-        key = (user, self.eras[user], fields["visit"])
-        visit = self._visits.get(key)
-        require(visit is not None, f"u{user} sends from a visit that is not in its log: {record}")
-        assert visit is not None
+        visit = self._visits[key]
         self._same_noise(key, record)
         self._adds_up(user, visit, record)
         noise = visit.content.noise | {(*key, k) for k in range(fields["units"])}
         contributions = visit.content.contributions
         if fields["real"]:
-            require(key not in contributions, f"the contribution of visit {key} is in the token already")
+            if key in contributions:
+                raise ViolationError(f"the contribution of visit {key} is in the token already")
             contributions = contributions | {key}
             self._count(user, key, fields.get("to"))
         sent = Sent(key, fields.get("to"), Content(contributions, noise), fields.get("sent"), fields["real"])
@@ -130,11 +138,13 @@ class Evidence:
         ctx = self._contexts[user]
         real = self.real.setdefault(user, set())
         real.add(key)
-        require(ctx.cap is None or len(real) <= ctx.cap, f"u{user} contributed {len(real)} times, cap {ctx.cap}")
+        if not (ctx.cap is None or len(real) <= ctx.cap):
+            raise ViolationError(f"u{user} contributed {len(real)} times, cap {ctx.cap}")
         if ctx.edge_cap is not None and to is not None and to != ctx.names[user]:
             edge = self.edges.setdefault((user, to), set())
             edge.add(key)
-            require(len(edge) <= ctx.edge_cap, f"u{user} sent {len(edge)} contributions to {to}, cap {ctx.edge_cap}")
+            if not (len(edge) <= ctx.edge_cap):
+                raise ViolationError(f"u{user} sent {len(edge)} contributions to {to}, cap {ctx.edge_cap}")
 
     def _same_noise(self, key: Visit, record: view.Record) -> None:
         """All tokens of one visit carry the same draw: equal where equally many components are in them."""
@@ -142,7 +152,8 @@ class Evidence:
         drawn = (fields.get("noise"), fields.get("dummies") if record.kind == "sent" else None)
         known = self._noise.setdefault((key, fields["units"]), drawn)
         same = known == drawn or (record.kind == "finish" and known[0] == drawn[0])
-        require(same, f"noise redrawn for visit {key}: {known} then {drawn}")
+        if not same:
+            raise ViolationError(f"noise redrawn for visit {key}: {known} then {drawn}")
 
     def _adds_up(self, user: int, visit: _Visit, record: view.Record) -> None:
         """received + contribution + noise + dummies = sent, to the last bit."""
@@ -155,4 +166,5 @@ class Evidence:
         else:
             arrays = [None if part is None else np.array(part, np.float64) for part in parts]
             total = self._task.apply(np.array(received, np.float64), arrays[0], arrays[1], max(visit.step, 1)).tolist()
-        require(total == sent, f"u{user}: what it sent is not what it received plus what it added: {record}")
+        if total != sent:
+            raise ViolationError(f"u{user}: what it sent is not what it received plus what it added: {record}")

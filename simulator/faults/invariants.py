@@ -6,12 +6,23 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from node.protocol.effects import Finished, Persist, Reply, Send
-from node.protocol.messages import Accepted, Fence, Granted, Handoff, Offer, Promise, Publish, Published, Request, Result
+from node.protocol.messages import (
+    Accepted,
+    Fence,
+    Granted,
+    Handoff,
+    Offer,
+    Promise,
+    Publish,
+    Published,
+    Request,
+    Result,
+)
 from node.protocol.routing import live
 from node.protocol.state import FINISH, UNROUTED, Context, Durable, State
-from node.protocol.values import Hop, digest, hop_tag
+from node.protocol.values import digest, hop_tag
 from node.protocol.visit import read_token
-from simulator.faults.evidence import Content, Evidence, require
+from simulator.faults.evidence import Content, Evidence, ViolationError
 
 if TYPE_CHECKING:
     from node.tasks import Task
@@ -26,7 +37,7 @@ class Invariants:
         self._contexts = contexts
         self.evidence = Evidence(contexts, task)
         self.choices: list[Choice] = []
-        self._bytes: dict[tuple[int, int, Hop, int], bytes] = {}
+        self._bytes: dict[bytes, tuple[int, Handoff]] = {}  # a planned hop, by its key
         self._sights: list[list[Content]] = [[Content(frozenset(), frozenset())] for _ in contexts]
         self._left: dict[tuple[int, int, int], tuple[bool, Content]] = {}
         self._ends: dict[bytes, Content] = {}  # content of a walk's end, by its name
@@ -37,9 +48,12 @@ class Invariants:
 
     def persisted(self, ctx: Context, before: Durable, after: Durable, effect: Persist, state: State) -> None:
         """Promises and marks only grow; the choice of a next user is noted for the test of its law."""
-        require(after.promised >= before.promised, f"u{ctx.me} takes a promise back")
-        require(after.mark >= before.mark, f"u{ctx.me} forgets a hop it took")
-        require(not before.final or after.result == before.result, f"u{ctx.me} changes a final result")
+        if after.promised < before.promised:
+            raise ViolationError(f"u{ctx.me} takes a promise back")
+        if after.mark < before.mark:
+            raise ViolationError(f"u{ctx.me} forgets a hop it took")
+        if not (not before.final or after.result == before.result):
+            raise ViolationError(f"u{ctx.me} changes a final result")
         old, new = before.custody, after.custody
         if new is None or new is old or ctx.ring or new.next in (FINISH, UNROUTED) or ctx.edge_cap is not None:
             return
@@ -60,13 +74,16 @@ class Invariants:
         """Nothing leaves that is not on the disk, and no token that is not in the log."""
         match send.request:
             case Offer(hop):
-                require(disk.custody is not None and disk.custody.out_hop == hop, f"u{ctx.me} offers an unknown hop")
+                if not (disk.custody is not None and disk.custody.out_hop == hop):
+                    raise ViolationError(f"u{ctx.me} offers an unknown hop")
             case Handoff():
                 self._handing(ctx, disk, send.peer, send.request)
             case Fence(epoch):
-                require(disk.promised == epoch, f"u{ctx.me} asks for votes without its own promise on disk")
+                if disk.promised != epoch:
+                    raise ViolationError(f"u{ctx.me} asks for votes without its own promise on disk")
             case Publish(result, final):
-                require(disk.result == result and disk.final == final, f"u{ctx.me} publishes what is not on its disk")
+                if not (disk.result == result and disk.final == final):
+                    raise ViolationError(f"u{ctx.me} publishes what is not on its disk")
             case _:
                 pass
 
@@ -75,29 +92,37 @@ class Invariants:
         same = custody is not None and (custody.out_hop, custody.out, custody.key, custody.next) == (
             handoff.hop, handoff.token, handoff.key, peer,
         )  # fmt: skip
-        require(same, f"u{me} hands over bytes that are not in its journal")
+        if not same:
+            raise ViolationError(f"u{me} hands over bytes that are not in its journal")
         sent = self.evidence.sent.get(hop_tag(handoff.key, ctx.run_id, handoff.hop, digest(handoff.token)))
-        require(sent is not None, f"u{me} hands over a token before its log says so")
-        assert sent is not None
-        first = self._bytes.setdefault((me, self.evidence.eras[me], handoff.hop, peer), handoff.token)
-        require(first == handoff.token, f"u{me} sends other bytes for hop {handoff.hop} than the first time")
+        if sent is None:
+            raise ViolationError(f"u{me} hands over a token before its log says so")
+        to, first = self._bytes.setdefault(handoff.key, (peer, handoff))
+        same = to == peer and (first.hop, first.token) == (handoff.hop, handoff.token)
+        if not same:
+            raise ViolationError(f"u{me} sends other bytes for hop {handoff.hop} than the first time")
         known = self._left.setdefault(sent.visit, (sent.real, sent.content))
         fixed = known[0] == sent.real and known[1].noise <= sent.content.noise
-        require(fixed, f"u{me}: tokens of visit {sent.visit} that left differ in more than added noise")
+        if not fixed:
+            raise ViolationError(f"u{me}: tokens of visit {sent.visit} that left differ in more than added noise")
         self._left[sent.visit] = (sent.real, sent.content)
 
     def replying(self, ctx: Context, disk: Durable, peer: int, request: Request, reply: Reply) -> None:
         """An acknowledgement or a vote is on the disk before it leaves."""
         match request, reply.answer:
             case Handoff(hop), Accepted():
-                require(disk.mark >= hop, f"u{ctx.me} acknowledges hop {hop} that is not in its journal")
-            case Fence(epoch), Promise(granted=True):
-                require(disk.promised >= epoch, f"u{ctx.me} votes for {epoch} without journaling it")
+                if disk.mark < hop:
+                    raise ViolationError(f"u{ctx.me} acknowledges hop {hop} that is not in its journal")
+            case Fence(epoch), Promise(granted=True, final=False):
+                if disk.promised < epoch:
+                    raise ViolationError(f"u{ctx.me} votes for {epoch} without journaling it")
             case Publish(result), Published(accepted=True):
                 kept = disk.result is not None and (disk.final or disk.result == result)
-                require(kept, f"u{ctx.me} acknowledges a result that is not in its journal")
+                if not kept:
+                    raise ViolationError(f"u{ctx.me} acknowledges a result that is not in its journal")
             case Offer(hop), Granted():
-                require(hop.epoch >= disk.promised, f"u{ctx.me} grants a hop of an epoch it promised to refuse")
+                if hop.epoch < disk.promised:
+                    raise ViolationError(f"u{ctx.me} grants a hop of an epoch it promised to refuse")
             case _:
                 pass
 
@@ -108,14 +133,14 @@ class Invariants:
         ctx = self._contexts[receiver]
         if isinstance(request, Handoff):
             sent = self.evidence.sent.get(hop_tag(request.key, ctx.run_id, request.hop, digest(request.token)))
-            require(sent is not None, f"u{receiver} gets a token that no log says was sent")
-            assert sent is not None
+            if sent is None:
+                raise ViolationError(f"u{receiver} gets a token that no log says was sent")
             self._see(receiver, sent.content)
         elif isinstance(request, Publish) and request.result.token:
             self._see(receiver, self._content(request.result))
 
     def _see(self, user: int, content: Content) -> None:
-        """Against everything it saw or sent before, in any branch: raw data of others never stand without a full noise."""
+        """Against everything it saw or sent before, in any branch, raw data of others carry one full foreign noise."""
         seen = content.foreign(user)
         sights = self._sights[user]
         if seen in sights:
@@ -124,13 +149,14 @@ class Invariants:
         for old in sights:
             data = old.contributions ^ seen.contributions
             covered = not data or len(old.noise ^ seen.noise) >= full
-            require(covered, f"u{user} can read raw contributions {sorted(data)} from two tokens it saw")
+            if not covered:
+                raise ViolationError(f"u{user} can read raw contributions {sorted(data)} from two tokens it saw")
         sights.append(seen)
 
     def _content(self, result: Result) -> Content:
         content = self._ends.get(result.end)
-        require(content is not None, "a result is published that nobody's log says is the end of a walk")
-        assert content is not None
+        if content is None:
+            raise ViolationError("a result is published that nobody's log says is the end of a walk")
         return content
 
     def ended(self, ctx: Context, disk: Durable) -> None:
@@ -138,13 +164,15 @@ class Invariants:
         custody, result = disk.custody, disk.result
         if custody is None or custody.next != FINISH or result is None or result.end in self._ends:
             return
-        finish = self.evidence.finishes.get((ctx.me, self.evidence.eras[ctx.me], custody.visit))
-        require(finish is not None, f"u{ctx.me} ends a walk that is not in its log")
-        assert finish is not None
+        finish = self.evidence.finish_of(ctx.me, custody.visit)
+        if finish is None:
+            raise ViolationError(f"u{ctx.me} ends a walk that is not in its log")
         token = read_token(ctx, custody.out)
-        require(token.payload.tolist() == finish.payload, f"u{ctx.me} publishes another token than it logged")
+        if not (token.payload.tolist() == finish.payload):
+            raise ViolationError(f"u{ctx.me} publishes another token than it logged")
         counted = token.contributions == len(finish.content.contributions)
-        require(counted, f"the token counts {token.contributions} contributions, the logs say {finish.content}")
+        if not counted:
+            raise ViolationError(f"the token counts {token.contributions} contributions, the logs say {finish.content}")
         self._ends[result.end] = finish.content
 
     def finished(self, ctx: Context, effect: Finished) -> None:
@@ -153,9 +181,13 @@ class Invariants:
         first = self._result or effect.result
         self._result = first
         same = first.end == effect.result.end and first.token == effect.result.token
-        require(same, f"u{ctx.me} has another final result than its peers: {effect.result.epoch} and {first.epoch}")
+        if not same:
+            raise ViolationError(
+                f"u{ctx.me} has another final result than its peers: {effect.result.epoch}, {first.epoch}"
+            )
         if effect.token:
-            require(self.value in (b"", effect.token), f"u{ctx.me} writes another result than its peers")
+            if self.value not in (b"", effect.token):
+                raise ViolationError(f"u{ctx.me} writes another result than its peers")
             self.value = effect.token
 
     @property

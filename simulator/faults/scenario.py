@@ -85,8 +85,6 @@ SCENARIOS: tuple[Scenario, ...] = (
 )
 
 
-
-
 def _rows(plan: Plan, me: int) -> list[list[float]]:
     match plan.task.kind:
         case "histogram":

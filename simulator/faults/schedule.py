@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Literal, NamedTuple
 
+from simulator.faults.dice import seeded
 from simulator.faults.network import CALM, Weather
 from simulator.faults.scenario import SCENARIOS
 
@@ -85,7 +86,7 @@ def _timed(random: Random, n: int) -> list[Timed]:
 
 def draw(seed: int) -> Schedule:
     """The schedule of a seed. One in ten is without faults, one in ten has an old disk put back."""
-    random = Random(f"schedule {seed}")
+    random = seeded("schedule", seed)
     scenario = random.randrange(len(SCENARIOS))
     n = SCENARIOS[scenario].plan.n
     kind = random.random()

@@ -36,7 +36,7 @@ def message(value: Any) -> str:
             return type(value).__name__
         case Declined(why, promised) | Refused(why, promised):
             return f"{type(value).__name__} {why.name} (promised {promised[0]}.{promised[1]})"
-        case Located(rank, responsible, promised):
+        case Located(rank=rank, promised=promised):
             state = " holding" if value.responsible else ""
             ending = " final" if value.final else " result" if value.result else ""
             return f"Located {hop_text(rank)}{state}{ending} (promised {promised[0]}.{promised[1]})"

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable
-from random import Random
 from typing import Any
 
 from node.noise import SeededSource
-from node.protocol import exits
+from node.protocol import exits, machine
 from node.protocol.effects import (
     Answered,
     Begin,
@@ -30,14 +29,14 @@ from node.protocol.effects import (
     Stop,
     Tick,
 )
-from node.protocol import machine
 from node.protocol.messages import Answer, Handoff, Offer, Request
 from node.protocol.state import Context, Durable, Inputs, State
 from node.tasks import make_task
 from node.worker import Supply
 from simulator.faults import trace
+from simulator.faults.dice import SeededDice, seeded
 from simulator.faults.disk import Disk
-from simulator.faults.evidence import Violation, require
+from simulator.faults.evidence import ViolationError
 from simulator.faults.invariants import Invariants
 from simulator.faults.network import Network
 from simulator.faults.scenario import Cast, cast
@@ -46,23 +45,8 @@ from simulator.faults.schedule import Kill, Schedule, Timed
 PATIENCE_S = 240.0  # after the last fault, everybody must have the result within this virtual time
 MAX_EVENTS = 30_000
 COMPUTE_S = 0.7
+TICK_S = 1e-6  # timers are never early, whatever the rounding
 RELAUNCH_S = 20.0
-
-
-class SeededRandom:
-    """``Dice`` of the protocol core."""
-
-    def __init__(self, random: Random) -> None:
-        self._random = random
-
-    def below(self, bound: int) -> int:
-        return self._random.randrange(bound)
-
-    def secret(self, size: int) -> bytes:
-        return self._random.randbytes(size)
-
-    def unit(self) -> float:
-        return self._random.random()
 
 
 class Process:
@@ -91,7 +75,7 @@ class Call:
         self.done = False
 
 
-class Killed(Exception):
+class KilledError(Exception):
     """The process dies here: the rest of its effects do not happen."""
 
     def __init__(self, kill: Kill) -> None:
@@ -99,15 +83,15 @@ class Killed(Exception):
 
 
 class World:
-    """Runs one schedule; ``run`` returns when everybody has the result, or raises ``Violation``."""
+    """Runs one schedule; ``run`` returns when everybody has the result, or raises ``ViolationError``."""
 
     def __init__(self, schedule: Schedule, tell: Callable[[str], None] | None = None) -> None:
         self.schedule = schedule
         self.cast: Cast = cast(schedule.scenario)
         self.now = 0.0
         self._tell = tell
-        self._random = Random(f"world {schedule.seed}")
-        self._dice = SeededRandom(Random(f"dice {schedule.seed}"))
+        self._random = seeded("world", schedule.seed)
+        self._dice = SeededDice(seeded("dice", schedule.seed))
         self._source = SeededSource(b"world %d" % schedule.seed)
         self._next_noise = self._random.randrange(len(self.cast.pool))
         self.network = Network(self._random, schedule.weather)
@@ -141,10 +125,13 @@ class World:
         while self._queue and not self.over:
             self.now, _, action, arguments = heapq.heappop(self._queue)
             self.events += 1
-            require(self.now <= deadline, f"no result {PATIENCE_S:g} s after the last fault: {self._standing()}")
-            require(self.events <= MAX_EVENTS, f"busy without end: {self._standing()}")
+            if self.now > deadline:
+                raise ViolationError(f"no result {PATIENCE_S:g} s after the last fault: {self._standing()}")
+            if self.events > MAX_EVENTS:
+                raise ViolationError(f"busy without end: {self._standing()}")
             action(*arguments)
-        require(self.over, f"nothing will ever happen again: {self._standing()}")
+        if not self.over:
+            raise ViolationError(f"nothing will ever happen again: {self._standing()}")
 
     @property
     def over(self) -> bool:
@@ -221,7 +208,7 @@ class World:
                 self._kills[kill] = left - 1
                 if left == 1:
                     del self._kills[kill]
-                    raise Killed(kill)
+                    raise KilledError(kill)
 
     def _die(self, user: int, kill: Kill) -> None:
         process = self.users[user]
@@ -262,7 +249,8 @@ class World:
         inputs = Inputs(now, self._dice, self._take_noise, now)
         after, effects = machine.step(process.ctx, state, event, inputs)
         if process.disk.full and any(isinstance(effect, Persist) for effect in effects):
-            require(not isinstance(event, PersistFailed), "journaling although the disk is full")
+            if isinstance(event, PersistFailed):
+                raise ViolationError(f"u{user} journals although its disk is full")
             self.tell(f"   u{user} disk full")
             self.feed(user, PersistFailed(event))
             return
@@ -274,10 +262,11 @@ class World:
                 self._carry_out(user, process, effect, event)
                 if process.state is None:
                     return
-        except Killed as death:
+        except KilledError as death:
             self._die(user, death.kill)
             return
-        require(process.disk.durable == after.durable, f"u{user}: its journal does not lead to its state")
+        if process.disk.durable != after.durable:
+            raise ViolationError(f"u{user}: its journal does not lead to its state")
         self._set_timer(user)
 
     def _carry_out(self, user: int, process: Process, effect: Effect, event: Event) -> None:
@@ -332,7 +321,7 @@ class World:
             return
         wake_at = process.state.wake_at
         if wake_at is not None:
-            wake_at -= process.offset_s
+            wake_at += TICK_S - process.offset_s
         if wake_at != process.wake_at:
             process.wake_at = wake_at
             if wake_at is not None:
@@ -372,7 +361,7 @@ class World:
         self.checks.delivered(call.peer, call.request)
         self.feed(call.peer, Received(call.sender, ticket, call.request))
         if self._tickets.pop(ticket, None) is not None and receiver.state is not None:
-            raise Violation(f"u{call.peer} left {trace.message(call.request)} without an answer")
+            raise ViolationError(f"u{call.peer} left {trace.message(call.request)} without an answer")
 
     def _reply(self, user: int, call: Call, answer: Answer) -> None:
         delays = self.network.copies(user, call.sender)
@@ -392,5 +381,3 @@ class World:
     def tell(self, text: str) -> None:
         if self._tell is not None:
             self._tell(f"{self.now:8.3f} {text}")
-
-
