@@ -152,11 +152,9 @@ class Measure:
     def _laplace(self, observer: Bools) -> Floats:
         if not self.sights.straight:
             raise UnmeasurableError("Laplace noise on a forked run: sights share noise and do not compose")
-        seen, _ = self.sights.increments(observer)
-        bare = (seen.counts > 0) & (seen.noise < 1)
-        counts = np.where(bare, np.inf, seen.counts).sum(axis=1)
-        counts[observer] = 0.0
-        return np.asarray(counts, dtype=np.float64)
+        seen = self.sights.increments(observer)
+        cost = np.where(seen.noise[seen.cycle] < 1, np.inf, seen.count)
+        return np.bincount(seen.user, cost, minlength=self.plan.n).astype(np.float64)
 
     # ---- SGD -------------------------------------------------------------------------------------------------------
 

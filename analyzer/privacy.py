@@ -10,7 +10,7 @@ import numpy as np
 
 from analyzer import promise
 from analyzer.chance import FALSE_ALARM
-from analyzer.exposures import Measure, UnmeasurableError, aim, one_epsilon
+from analyzer.exposures import Measure, UnmeasurableError, aim
 from analyzer.integrity import Run
 from analyzer.sights import Sights
 from analyzer.tables import Finding, Floats
@@ -107,7 +107,7 @@ def _measured(
         least_epsilon=float(epsilon[off].min()),
         words=explain(run, tool.sights, u, v),
         limit=limit,
-        limit_epsilon=None if limit is None else one_epsilon(plan, limit),
+        limit_epsilon=None if limit is None else tool.one_epsilon(limit),
         promised=promise.promised_epsilon(plan),
         local=promise.local_epsilon(plan, max(counts)),
         contributions=counts,
@@ -195,12 +195,13 @@ def _exposure_check(run: Run, privacy: Privacy) -> Check:
     rule = (
         "Every increment holds a full foreign noise, so S <= K; each token seen beside the branch adds at most 1."
         if ring
-        else f"An honest walk exceeds this exposure for any pair with probability at most {FALSE_ALARM:g} "
-        "(Markov on E exp(b S); S never exceeds the number of contributions)."
+        else f"An honest walk exceeds this for any pair with probability at most {FALSE_ALARM:g} "
+        "(Markov on E exp(b S); never more than all contributions by themselves)."
     )
     bound = "no law for this plan"
     if privacy.limit is not None and privacy.limit_epsilon is not None:
-        bound = f"S <= {privacy.limit:.4g}, eps <= {privacy.limit_epsilon:.4g}"
+        size = f"S <= {privacy.limit:.4g}, " if plan.noise.mechanism == "gaussian" else ""
+        bound = f"{size}eps <= {privacy.limit_epsilon:.4g}"
     elif plan.noise.mechanism != "gaussian" and privacy.promised is not None:
         bound = f"eps <= {privacy.promised:.4g}"
     status, observed, number, limit = Status.UNKNOWN, privacy.unknown or "not measured", None, privacy.limit
@@ -213,7 +214,7 @@ def _exposure_check(run: Run, privacy: Privacy) -> Check:
         observed += f" (S = {value:.4g})" if plan.noise.mechanism == "gaussian" else ""
         number = value
         if plan.noise.mechanism != "gaussian":
-            number, limit = privacy.worst_epsilon, privacy.promised
+            number, limit = privacy.worst_epsilon, privacy.limit if privacy.limit is not None else privacy.promised
         known = run.whole and run.lineage.n_ghosts == 0
         status = Status.PASS if known and limit is not None else Status.UNKNOWN
         if limit is not None and not _within(number, limit):

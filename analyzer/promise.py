@@ -49,7 +49,7 @@ def exposure_limit(laws: tuple[Law, ...], n_events: float) -> float:
 
 
 def limit_for(plan: Plan, n_live: int, pieces: Sequence[Piece], extra: int, colluders: int = 1) -> float | None:
-    """The exposure an honest run stays under; None when theory gives no law.
+    """The exposure (randomised response: the eps) an honest run stays under; None when theory gives no law.
 
     ``extra``: most tokens that one user saw beside the branch. On a ring each adds at most 1 (theory.md 8.2).
     """
@@ -58,11 +58,13 @@ def limit_for(plan: Plan, n_live: int, pieces: Sequence[Piece], extra: int, coll
             return None
         assert plan.walk.rounds is not None
         return float(plan.walk.rounds + extra)
-    if plan.noise.mechanism != "gaussian" or n_live <= colluders:
+    if n_live <= colluders:
         return None
     steps = sum(len(piece.rows) for piece in pieces)
     most = bounds.visits(n_live, steps, FALSE_ALARM / plan.n)  # each contribution has a full noise: S <= their number
     trivial = float(most if plan.caps.contributions is None else min(most, plan.caps.contributions))
+    if plan.noise.mechanism == "rr":
+        return local_epsilon(plan, int(trivial))
     if not has_walk_law(plan) or len(pieces) > _MAX_PIECES:
         return trivial
     lengths = sorted((len(piece.rows), piece.released) for piece in pieces if len(piece.rows))
@@ -76,7 +78,7 @@ def promised_epsilon(plan: Plan, colluders: int = 1) -> float | None:
     if noise.mechanism == "laplace":
         return laplace_epsilon(plan, float(plan.walk.rounds or 0)) if colluders == 1 else None
     if noise.mechanism == "rr":
-        return _response_promise(plan) if colluders == 1 else None
+        return _response_promise(plan, colluders)
     assert noise.sigma is not None
     if plan.walk.topology == "ring":
         if colluders > 1:
@@ -98,17 +100,25 @@ def promised_epsilon(plan: Plan, colluders: int = 1) -> float | None:
     )
 
 
-def _response_promise(plan: Plan) -> float | None:
+def _response_promise(plan: Plan, colluders: int) -> float | None:
     """Randomised response before the run, for the least number of live users."""
     response, live = response_of(plan), plan.walk.min_live
+    if live <= colluders or (plan.walk.topology == "ring" and colluders > 1):
+        return None
     if plan.walk.topology == "ring":
         released = plan.walk.release == "all"
         return shuffle.ring_epsilon(
             live, plan.walk.rounds or 0, response.n_buckets, response.gamma, plan.noise.delta, released
         )
-    most = bounds.visits(live, plan.total_steps, FALSE_ALARM / plan.n)
-    count = most if plan.caps.contributions is None else min(most, plan.caps.contributions)
-    return shuffle.local_epsilon(count, response.n_buckets, response.gamma, plan.noise.delta)
+    return shuffle.complete_epsilon(
+        live,
+        plan.total_steps,
+        response.n_buckets,
+        response.gamma,
+        plan.noise.delta,
+        plan.walk.release == "all",
+        colluders,
+    )
 
 
 def local_epsilon(plan: Plan, n_contributions: int) -> float:

@@ -9,7 +9,6 @@ with the smallest full window that really occurred.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import Final
 
 import numpy as np
@@ -19,29 +18,19 @@ from analyzer.sights import Increments, Sights
 from analyzer.tables import Floats
 from network_dp import gaussian, shuffle
 from network_dp.plan import HistogramTask, Plan
+from network_dp.randomised_response import Response, log_moments, round_down
 
 _ORDERS: Final = (1.5, 2.0, 3.0, 5.0, 8.0, 13.0, 22.0, 40.0)
 _REFINED: Final = 6
-_COARSE_BITS: Final = 3  # others are rounded down to this many bits in the Renyi table: fewer others is safe
 
 
 class UnknownResponsesError(ValueError):
     """No bound is known for what these logs show."""
 
 
-def response_of(plan: Plan) -> shuffle.Response:
+def response_of(plan: Plan) -> Response:
     assert isinstance(plan.task, HistogramTask) and plan.noise.gamma is not None
-    return shuffle.Response(plan.task.buckets, plan.noise.gamma)
-
-
-@lru_cache(maxsize=4096)
-def _moments(response: shuffle.Response, others: int) -> tuple[float, ...]:
-    return tuple(shuffle.log_window_moment(response, order, others) for order in _ORDERS)
-
-
-def _coarse(others: int) -> int:
-    shift = max(others.bit_length() - _COARSE_BITS, 0)
-    return others >> shift << shift
+    return Response(plan.task.buckets, plan.noise.gamma)
 
 
 class Responses:
@@ -56,17 +45,18 @@ class Responses:
     def _increments(self, members: Sequence[int]) -> Increments:
         observer: Bools = np.zeros(self._plan.n, dtype=np.bool_)
         observer[list(members)] = True
-        return self._sights.increments(observer)[0]
+        return self._sights.increments(observer)
 
     def column(self, members: Sequence[int]) -> Floats:
         """Renyi bound on eps of every user towards the set."""
-        counts = self._increments(members).counts
-        answers = counts.sum(axis=0)
+        seen = self._increments(members)
+        answers = seen.answers()[seen.cycle]
+        others = np.array([round_down(int(x)) for x in (answers - seen.count) // seen.count], dtype=np.int64)
+        distinct, place = np.unique(others, return_inverse=True)
         log_moment = np.zeros((self._plan.n, len(_ORDERS)))
-        for user, cycle in zip(*np.nonzero(counts), strict=True):
-            mine = int(counts[user, cycle])
-            others = _coarse(int(answers[cycle] - mine) // mine)
-            log_moment[user] += mine * np.array(_moments(self._response, others))
+        if len(distinct):
+            table = log_moments(self._response, np.array(_ORDERS), distinct)
+            np.add.at(log_moment, seen.user, seen.count[:, None] * table.T[place])
         result = np.array([self._convert(row) for row in log_moment])
         result[list(members)] = 0.0
         return result
@@ -81,9 +71,9 @@ class Responses:
 
     def exact(self, user: int, members: Sequence[int]) -> float:
         """eps of one user towards the set, its windows composed as privacy-loss distributions."""
-        counts = self._increments(members).counts
-        answers = counts.sum(axis=0)
-        cycles = [(int(m), int(c)) for m, c in zip(answers, counts[user], strict=True) if c]
+        seen = self._increments(members)
+        mine, answers = seen.user == user, seen.answers()
+        cycles = [(int(answers[i]), int(c)) for i, c in zip(seen.cycle[mine], seen.count[mine], strict=True)]
         size, gamma = self._response.n_buckets, self._response.gamma
         return shuffle.cycles_epsilon(cycles, size, gamma, self._plan.noise.delta)
 
@@ -104,7 +94,7 @@ class Responses:
         """The smallest full window of anybody; skipped users make it smaller, never larger."""
         smallest, windows = self._plan.n - 1, 1
         for v in range(self._plan.n):
-            answers = self._increments([v]).counts.sum(axis=0)
+            answers = self._increments([v]).answers()
             windows = max(windows, len(answers) - int(self._plan.walk.release == "all"))
             if len(answers) > 2:
                 smallest = min(smallest, int(answers[1:-1].min()))

@@ -21,10 +21,17 @@ from network_dp.exposure import Observation, general
 
 @dataclass(frozen=True, slots=True)
 class Increments:
-    """The disjoint increments one observer saw on the accepted branch: per increment and user, how often."""
+    """The disjoint increments one observer saw on the accepted branch: which users are in which, how often."""
 
-    counts: Floats  # users x increments
-    noise: Floats  # full noises of others per increment
+    user: Ints
+    cycle: Ints
+    count: Floats  # contributions of ``user`` in ``cycle``, at least 1
+    noise: Floats  # per cycle: full noises of others
+    number: Ints  # per step of the branch: the cycle it lies in
+
+    def answers(self) -> Floats:
+        """Contributions per cycle."""
+        return np.bincount(self.cycle, self.count, minlength=len(self.noise)).astype(np.float64)
 
 
 class Sights:
@@ -40,6 +47,10 @@ class Sights:
         self._to = lineage.sents["to"][chain].astype(np.int64)
         self._real = lineage.sents["real"][chain].astype(np.float64)
         self._noise = lineage.sents["units"][chain] / plan.unit_count
+        giving = np.flatnonzero(self._real)
+        self._giving = giving[np.argsort(self._user[giving], kind="stable")]  # contributing steps by user, then time
+        self._giver = self._user[self._giving]
+        self._other_giver = self._giver[1:] != self._giver[:-1]
         self._released = plan.walk.release == "all"
         follows = np.append(self._user[1:], NOBODY)
         self.lost: Ints = np.flatnonzero(
@@ -82,30 +93,38 @@ class Sights:
 
     # ---- one observer --------------------------------------------------------------------------------------------
 
-    def increments(self, observer: Bools) -> tuple[Increments, Ints]:
-        """Its increments on the accepted branch, and the number of the increment each step lies in."""
+    def increments(self, observer: Bools) -> Increments:
+        """Its increments on the accepted branch, the release included."""
         held = observer[self._user]
         number: Ints = np.cumsum(held, dtype=np.int64)
         seen = int(number[-1]) if len(number) else 0
         if self._released and len(held) and not held[-1]:
             seen += 1
-        inside = ~held & (number < seen)
-        key = self._user[inside] * seen + number[inside]
-        counts = np.bincount(key, self._real[inside], minlength=self._n * seen).astype(np.float64)
-        noise = np.bincount(number[inside], self._noise[inside], minlength=seen).astype(np.float64)
-        return Increments(counts.reshape(self._n, seen), noise), number
+        cycle = number[self._giving]
+        first = np.flatnonzero(np.append(True, self._other_giver | (cycle[1:] != cycle[:-1]))) if len(cycle) else cycle
+        count = np.diff(first, append=len(cycle)).astype(np.float64)
+        user, cycle = self._giver[first], cycle[first]
+        kept = (cycle < seen) & ~observer[user]
+        noise = np.bincount(number, np.where(held, 0.0, self._noise), minlength=seen)[:seen].astype(np.float64)
+        return Increments(user[kept], cycle[kept], count[kept], noise, number)
 
     def column(self, observer: Bools) -> Floats:
-        """Exposure of every user to the observer."""
-        found, number = self.increments(observer)
+        """Exposure of every user to the observer: the sum of c^2 / noise, infinite where data came without noise."""
+        found = self.increments(observer)
         extra = self._extra_sights(observer)
-        together = self._touched(extra, number, len(found.noise)) if extra else set()
-        kept = np.array([i not in together for i in range(len(found.noise))], dtype=np.bool_)
-        result = _disjoint(found.counts[:, kept], found.noise[kept])
+        alone = np.ones(len(found.noise), dtype=np.bool_)
+        if extra:
+            together = sorted(self._touched(extra, found.number, len(found.noise)))
+            alone[together] = False
+        apart = alone[found.cycle]
+        with np.errstate(divide="ignore"):
+            worth = found.count[apart] ** 2 / found.noise[found.cycle[apart]]
+        result = np.bincount(found.user[apart], worth, minlength=self._n).astype(np.float64)
         if extra:
             inside = np.flatnonzero(~observer[self._user])
-            grouped = {i: inside[number[inside] == i] for i in together}
-            observations = [self._observation(self._chain[places].tolist()) for places in grouped.values()]
+            observations = [
+                self._observation(self._chain[inside[found.number[inside] == i]].tolist()) for i in together
+            ]
             observations += [self._observation(rows) for rows in extra]
             for user, exposure in general(observations).items():
                 result[user] += exposure
@@ -116,13 +135,14 @@ class Sights:
         """(which of u's contributions came last, how many, full noises, steps in between) of v's dearest sight of u."""
         observer: Bools = np.zeros(self._n, dtype=np.bool_)
         observer[v] = True
-        found, number = self.increments(observer)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            worth = np.where(found.counts[u] > 0, found.counts[u] ** 2 / found.noise, 0.0)
-        if not len(worth) or worth.max() == 0:
+        found = self.increments(observer)
+        mine = found.user == u
+        if not mine.any():
             return 0, 0, 0.0, 0
-        dearest = int(np.argmax(worth))
-        inside = np.flatnonzero((number == dearest) & ~observer[self._user])
+        cycles = found.cycle[mine]
+        with np.errstate(divide="ignore"):
+            dearest = int(cycles[np.argmax(found.count[mine] ** 2 / found.noise[cycles])])
+        inside = np.flatnonzero((found.number == dearest) & ~observer[self._user])
         own = inside[(self._user[inside] == u) & (self._real[inside] > 0)]
         which = int(np.sum(self._real[: own[-1] + 1][self._user[: own[-1] + 1] == u]))
         return which, len(own), float(found.noise[dearest]), int(inside[-1] - own[-1])
@@ -168,10 +188,3 @@ class Sights:
                     noises[user, visit, below] = float(np.sqrt((amount - below) / self._full))
                     below = amount
         return Observation(contributions, noises)
-
-
-def _disjoint(counts: Floats, noise: Floats) -> Floats:
-    """Sum over independent increments of c^2 / noise; infinite where data came without noise."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        worth = np.where(counts > 0, counts**2 / noise, 0.0)
-    return np.asarray(worth.sum(axis=1), dtype=np.float64)

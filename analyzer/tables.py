@@ -6,7 +6,7 @@ the analyzer only ever asks whether two of them are equal. 0 means "not logged".
 
 from __future__ import annotations
 
-from array import array
+import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -59,31 +59,30 @@ SENT: Final = np.dtype(
         ("size", "f8"),  # L2 norm of the contribution in data units, NaN when not logged
     ]
 )
-_ARRAY_CODES: Final = {"i1": "b", "i4": "i", "i8": "q", "u8": "Q", "f8": "d", "b1": "b"}
+_CODES: Final = {"i1": "b", "i4": "i", "i8": "q", "u8": "Q", "f8": "d", "b1": "?"}
 
 
 class Columns:
-    """Rows being collected: one compact growing array per field, so that no object per line stays alive."""
+    """Rows being collected as packed bytes, so that no object per line stays alive."""
 
     def __init__(self, dtype: np.dtype[np.void]) -> None:
         self._dtype = dtype
-        names = dtype.names or ()
-        self._columns = [array(_ARRAY_CODES[dtype[name].str[1:]]) for name in names]
+        codes = "".join(_CODES[dtype[name].str[1:]] for name in dtype.names or ())
+        self._pack = struct.Struct("<" + codes).pack
+        self._bytes = bytearray()
+        self._count = 0
 
     def __len__(self) -> int:
-        return len(self._columns[0])
+        return self._count
 
     def append(self, *values: Any) -> int:
         """Add one row, its values in the order of the dtype; the row's number."""
-        for column, value in zip(self._columns, values, strict=True):
-            column.append(value)
-        return len(self._columns[0]) - 1
+        self._bytes += self._pack(*values)
+        self._count += 1
+        return self._count - 1
 
     def freeze(self) -> Rows:
-        rows = np.zeros(len(self), dtype=self._dtype)
-        for name, column in zip(self._dtype.names or (), self._columns, strict=True):
-            rows[name] = np.frombuffer(column, dtype=column.typecode) if len(column) else 0
-        return rows
+        return np.frombuffer(bytes(self._bytes), dtype=self._dtype)
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,7 +46,7 @@ def show(analysis: Analysis, console: Console) -> None:
 
 
 def _table(checks: Sequence[Check], width: int) -> Table:
-    """Wide terminals get every column; narrow ones the check with what was observed, and limits only where they matter."""
+    """Wide terminals get every column; narrow ones the check and what was observed, limits only where they matter."""
     table = Table(box=None, pad_edge=False, show_header=width >= _WIDE, header_style="bold")
     table.add_column("verdict", no_wrap=True)
     for heading in ("check", "observed", "allowed", "theory") if width >= _WIDE else ("check",):

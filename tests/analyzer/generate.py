@@ -17,6 +17,8 @@ import numpy as np
 from network_dp import plan_reader, view
 from network_dp.plan import HistogramTask, Plan, SgdTask
 
+Payload = list[Any] | None
+
 
 @dataclass
 class Faults:
@@ -62,14 +64,16 @@ class Walk:
         self.rr = plan.noise.mechanism == "rr"
         self.ring = plan.walk.topology == "ring"
         self.size = plan.task.buckets if isinstance(plan.task, HistogramTask) else plan.task.dimension
+        self.names, self.hash = plan.names, plan.hash
         self.n, self.start = plan.n, plan.index(plan.walk.starter)
         self.data = self._data()
         self.lines: list[list[str]] = [[] for _ in range(plan.n)]
         self.visits, self.given = [0] * plan.n, [0] * plan.n
         self.edges: dict[tuple[int, int], int] = {}
         self.time = 1000.0
+        run_id = plan.run_id
         for user in range(plan.n):
-            self.log(user, "header", schema=view.SCHEMA, run=plan.run_id, plan=plan.hash, user=plan.names[user],
+            self.log(user, "header", schema=view.SCHEMA, run=run_id, plan=self.hash, user=self.names[user],
                      values=True, insecure=True)  # fmt: skip
             self.log(user, "start", time=self.time)
         self.epoch = (0, self.start)
@@ -191,7 +195,7 @@ class Walk:
             self.log(user, "finish", step=step, **fields)
             return
         fields["tag"] = hashlib.sha256(self.rng.bytes(32)).hexdigest()
-        self.log(user, "sent", step=next_step, to=self.plan.names[to], **fields)
+        self.log(user, "sent", step=next_step, to=self.names[to], **fields)
 
     def leave(self, user: int, to: int | None, fields: dict[str, Any]) -> dict[str, Any]:
         """The token after a send that counts."""
@@ -201,7 +205,7 @@ class Walk:
                 self.edges[user, to] = self.edges.get((user, to), 0) + 1
         w = self.token["w"] + fields["units"]
         return {
-            "payload": fields["sent"], "w": w, "seen": {**self.token["seen"], user: w},
+            "payload": fields["sent"], "w": w, "seen": {**self.token["seen"], user: w} if self.ring else {},
             "count": self.token["count"] + int(fields["real"]),
             "dummies": self.token["dummies"] + sum(fields["dummies"] or [0]), "tag": fields.get("tag"),
         }  # fmt: skip
@@ -209,7 +213,7 @@ class Walk:
     def arrive(self, user: int, step: int, cause: str, sender: int | None, base: list[int] | None = None) -> None:
         self.visits[user] += 1
         fields: dict[str, Any] = {"epoch": list(self.epoch), "step": step, "visit": self.visits[user], "cause": cause}
-        fields["from"] = None if sender is None else self.plan.names[sender]
+        fields["from"] = None if sender is None else self.names[sender]
         if cause == "handoff":
             fields["tag"] = self.token["tag"]
         if base is not None:
@@ -230,7 +234,7 @@ class Walk:
             holder = (self.start + position - 1) % self.n
             if holder not in self.faults.dead:
                 return holder, position
-            self.log(user, "peer", peer=self.plan.names[holder], state="down")
+            self.log(user, "peer", peer=self.names[holder], state="down")
         return None, self.plan.total_steps + 1
 
     def run(self) -> Walk:
@@ -261,7 +265,7 @@ class Walk:
                     self.publish()
                     return self
             else:
-                self.log(user, "accepted", epoch=list(self.epoch), step=next_step, to=self.plan.names[to])
+                self.log(user, "accepted", epoch=list(self.epoch), step=next_step, to=self.names[to])
             self.arrive(to, next_step, "handoff", user)
             user, step = to, next_step
 
