@@ -19,7 +19,7 @@ from node import result_file
 from node.config import Bundle, Public, context, read_bundle
 from node.crash import CrashAt
 from node.dice import sources
-from node.errors import BundleError, NodeError
+from node.errors import BundleError, DiskFullError, NodeError
 from node.journal import Journal
 from node.protocol import exits
 from node.protocol.effects import Finished, Stop
@@ -129,7 +129,7 @@ async def _with_journal(
         result_file.write(bundle.state / "result.json", values)
 
     runtime = Runtime(
-        ctx, journal, view_log, client, dice, lambda: worker.supply(source), finished, options.on_progress, crash
+        ctx, journal, view_log, client, dice, lambda: worker.supplies(source), finished, options.on_progress, crash
     )
     service = PeerService(
         Directory(bundle.public), frame, bundle.me, plan.names, token_bytes, runtime.ask, lambda: runtime.phase, VERSION
@@ -162,6 +162,9 @@ async def _take_part(bundle: Bundle, service: PeerService, runtime: Runtime, cli
         if runtime.stopped.done():
             stop: Stop = runtime.stopped.result()
             log.log(logging.INFO if stop.code == exits.DONE else logging.ERROR, "%s", stop.text)
+            if runtime.unwritten:
+                log.error("result.json is not written yet: free some space and start this user again")
+                return exits.STOPPED
             return stop.code
         runtime.stop()
         log.info("asked to stop: the token, if it is here, is in the journal")
@@ -183,9 +186,12 @@ async def _signal() -> None:
 
 def _count_life(path: Path) -> int:
     """How often this user was started: a seeded (insecure) user must not repeat its draws after a restart."""
-    with path.open("a+b") as file:
-        file.write(b".")
-        return file.tell()
+    try:
+        with path.open("a+b", buffering=0) as file:
+            file.write(b".")
+            return file.tell()
+    except OSError as error:
+        raise DiskFullError(f"{path}: {error.strerror}") from None
 
 
 def _warn_if_insecure(bundle: Bundle) -> None:

@@ -44,7 +44,8 @@ from node.worker import Supply
 
 log = logging.getLogger("node.runtime")
 
-STOCK = 2  # noises drawn ahead
+STOCK = 2  # least number of noises drawn ahead
+RETRY_RESULT_S = 1.0
 
 
 class Runtime:
@@ -52,7 +53,7 @@ class Runtime:
 
     def __init__(
         self, ctx: Context, journal: Journal, view_log: ViewLog, client: Client, dice: Dice,
-        draw: Callable[[], Supply], on_finished: Callable[[Finished], None], on_progress: Callable[[int], None],
+        draw: Callable[[], list[Supply]], on_finished: Callable[[Finished], None], on_progress: Callable[[int], None],
         fault: Callable[[Effect], None] | None = None,
     ) -> None:  # fmt: skip
         self._ctx = ctx
@@ -76,6 +77,7 @@ class Runtime:
         self._loop = asyncio.get_running_loop()
         self.stopped: asyncio.Future[Stop] = self._loop.create_future()
         client.on_cold = lambda peer: self.feed(Cold(peer))
+        self.unwritten = False  # is the result final, but result.json not there yet?
         self._restock()
 
     @property
@@ -122,6 +124,7 @@ class Runtime:
         if effects and isinstance(effects[0], Persist):
             try:
                 self._hook(effects[0])
+                self._view_log.flush()  # the log is never more than one transition behind the journal
                 self._journal.append(effects[0].changes, sync=effects[0].sync)
             except DiskFullError as error:
                 log.error("%s", error)
@@ -156,7 +159,7 @@ class Runtime:
             case Compute(payload, number, supply):
                 self._spawn(self._compute(payload, number, supply))
             case Finished():
-                self._on_finished(effect)
+                self._write_result(effect)
             case Note(level, text):
                 log.log(logging.getLevelNamesMapping()[level.upper()], "%s", text)
             case Stop():
@@ -165,11 +168,22 @@ class Runtime:
             case Persist():
                 raise AssertionError("Persist must come first")
 
+    def _write_result(self, effect: Finished) -> None:
+        """The result is safe in the journal; result.json follows as soon as the disk takes it."""
+        try:
+            self._on_finished(effect)
+        except OSError as error:
+            self.unwritten = True
+            log.error("the result is final but could not be written (%s); free some space", error.strerror)
+            self._loop.call_later(RETRY_RESULT_S, self._write_result, effect)
+        else:
+            self.unwritten = False
+
     def _log_view(self, line: str) -> None:
         try:
             self._view_log.append(line)
-        except OSError as error:
-            log.error("the view log could not be written (%s): this visit will be missing in it", error.strerror)
+        except DiskFullError as error:
+            log.error("%s: the lines wait in memory; free some space", error)
         if line.startswith('{"kind":"visit"'):
             custody = self._state.durable.custody
             if custody is not None:
@@ -211,12 +225,15 @@ class Runtime:
         self.feed(Tick())
 
     def _take_supply(self) -> Supply:
-        self._loop.call_soon(self._restock)
-        return self._stock.popleft() if self._stock else self._draw()
+        if len(self._stock) <= STOCK:
+            self._loop.call_soon(self._restock)
+        if not self._stock:
+            self._restock()
+        return self._stock.popleft()
 
     def _restock(self) -> None:
         while len(self._stock) < STOCK:
-            self._stock.append(self._draw())
+            self._stock.extend(self._draw())
 
     async def close(self) -> None:
         if self._timer is not None:

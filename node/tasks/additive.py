@@ -58,8 +58,12 @@ class AdditiveTask(ABC):
         return np.zeros(self.dimension, dtype=np.int64)
 
     def draw(self, source: Source) -> Noise:
+        return self.draw_many(source, 1)[0]
+
+    def draw_many(self, source: Source, count: int) -> list[Noise]:
         sampler = discrete_laplace if self.plan.noise.mechanism == "laplace" else discrete_gaussian
-        return Noise(sampler(self.unit_scale, (self.plan.unit_count, self.dimension), source))
+        shape = (count, self.plan.unit_count, self.dimension)
+        return [Noise(units) for units in sampler(self.unit_scale, shape, source)]
 
     def validate(self, payload: Payload) -> None:
         if payload.dtype != np.int64 or payload.shape != (self.dimension,):

@@ -99,6 +99,10 @@ class Task(Protocol):
         """Everything random of one visit."""
         ...
 
+    def draw_many(self, source: Source, count: int) -> list[Noise]:
+        """As ``count`` times `draw`, each for one visit of its own; cheaper together for a short payload."""
+        ...
+
     def validate(self, payload: Payload) -> None:
         """Raise PayloadError unless an honest user could have sent it. Depends on the payload only."""
         ...

@@ -69,6 +69,9 @@ class ResponseHistogram:
         coin = response_coins(self.dimension, self.gamma, 1, source)
         return Noise(np.stack([coin, uniform_below(self.dimension, 1, source)], axis=1))
 
+    def draw_many(self, source: Source, count: int) -> list[Noise]:
+        return [self.draw(source) for _ in range(count)]
+
     def validate(self, payload: Payload) -> None:
         if payload.dtype != np.int64 or payload.shape != (self.dimension,):
             raise PayloadError(f"the payload must be {self.dimension} integers")

@@ -79,7 +79,11 @@ class Sgd:
         return np.zeros(self.dimension)
 
     def draw(self, source: Source) -> Noise:
-        return Noise(discrete_gaussian(self.unit_scale, (1, self.dimension), source).astype(np.float64) * self.grid)
+        return self.draw_many(source, 1)[0]
+
+    def draw_many(self, source: Source, count: int) -> list[Noise]:
+        steps = discrete_gaussian(self.unit_scale, (count, 1, self.dimension), source)
+        return [Noise(units) for units in steps.astype(np.float64) * self.grid]
 
     def validate(self, payload: Payload) -> None:
         if payload.dtype != np.float64 or payload.shape != (self.dimension,) or not np.isfinite(payload).all():
