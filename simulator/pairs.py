@@ -1,0 +1,94 @@
+"""What every pair (u, v) of users lost on simulated walks: mean, best and worst epsilon, without keeping all pairs.
+
+The exposure of all pairs comes from `network_dp.exposure` (theory, section 2). A matrix of n^2 numbers is needed, so
+from `PAIRS_USERS_MAX` users on only the pairs among `SAMPLED_USERS` users are looked at; results say so.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from network_dp import exposure, gaussian
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+PAIRS_USERS_MAX = 10_000  # a matrix of 800 MB
+SAMPLED_USERS = 300
+_GRID = 301  # points at which epsilon(exposure) is computed; interpolating between them is good to 1e-5
+_ROWS = 512  # rows of the matrix looked at together
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Mean, least and greatest of `count` numbers; `sampled`: they are a random part of what there is."""
+
+    mean: float
+    low: float
+    high: float
+    count: int
+    sampled: bool = False
+
+
+def spread(values: Floats, sampled: bool = False) -> Spread:
+    return Spread(float(values.mean()), float(values.min()), float(values.max()), values.size, sampled)
+
+
+def merge(parts: list[Spread]) -> Spread:
+    """The spread of all runs together."""
+    count = sum(part.count for part in parts)
+    return Spread(
+        mean=sum(part.mean * part.count for part in parts) / count,
+        low=min(part.low for part in parts),
+        high=max(part.high for part in parts),
+        count=count,
+        sampled=any(part.sampled for part in parts),
+    )
+
+
+def exposures(walk: Ints, n_users: int, task: exposure.Task, chosen: Ints | None = None) -> Floats:
+    """S[u, v] of all pairs, or of all pairs of `chosen` users.
+
+    For a choice, all other users become one user that only adds noise: cycles of the chosen stay what they were.
+    """
+    if chosen is None:
+        return exposure.matrix(walk, n_users, task)
+    label = np.full(n_users, len(chosen))
+    label[chosen] = np.arange(len(chosen))
+    steps = label[walk]
+    return exposure.matrix(steps, len(chosen) + 1, task, contributing=steps < len(chosen))[:-1, :-1]
+
+
+def sum_losses(
+    walk: Ints, n_users: int, sigma: float, sensitivity: float, delta: float, generator: np.random.Generator
+) -> Spread:
+    """Exact epsilon of network DP over the pairs u != v of one walk, for a sum that is not released."""
+    sampled = n_users > PAIRS_USERS_MAX
+    chosen = generator.choice(n_users, SAMPLED_USERS, replace=False) if sampled else None
+    return _losses(exposures(walk, n_users, "sum", chosen), sensitivity / sigma, delta, sampled)
+
+
+def local_losses(walk: Ints, n_users: int, sigma: float, sensitivity: float, delta: float) -> Spread:
+    """Exact epsilon of local DP over users: k contributions are one Gaussian mechanism with sqrt(k) Delta / sigma."""
+    counts = np.bincount(walk, minlength=n_users)
+    return spread(gaussian.epsilons(np.sqrt(counts) * sensitivity / sigma, delta))
+
+
+def _losses(matrix: Floats, mu: float, delta: float, sampled: bool) -> Spread:
+    """Epsilon grows with the exposure: the extremes are exact; the mean is interpolated on a grid of mu."""
+    n_users = len(matrix)
+    np.fill_diagonal(matrix, np.inf)
+    least = float(matrix.min())
+    np.fill_diagonal(matrix, 0.0)
+    greatest = float(matrix.max())
+    grid = np.linspace(math.sqrt(least), math.sqrt(greatest), _GRID)
+    epsilon = gaussian.epsilons(grid * mu, delta)
+    total = -n_users * float(np.interp(0.0, grid, epsilon))  # the diagonal is no pair
+    for start in range(0, n_users, _ROWS):
+        total += float(np.interp(np.sqrt(matrix[start : start + _ROWS]), grid, epsilon).sum())
+    pairs = n_users * (n_users - 1)
+    return Spread(total / pairs, float(epsilon[0]), float(epsilon[-1]), pairs, sampled)
