@@ -9,6 +9,7 @@ import hashlib
 import re
 import tomllib
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 
 from cryptography import x509
@@ -128,6 +129,9 @@ def _check_identity(bundle: Bundle) -> None:
     own = key.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
     if spki_pin(certificate) != pinned or hashlib.sha256(own).hexdigest() != pinned:
         raise BundleError(f"{bundle.folder}: key.pem and cert.pem are not the key the plan pins for {bundle.name}")
+    if certificate.not_valid_after_utc <= datetime.now(UTC):
+        ended = certificate.not_valid_after_utc.isoformat(timespec="seconds")
+        raise BundleError(f"{bundle.folder / 'cert.pem'} has expired ({ended}): have it renewed for the same key")
 
 
 def context(plan: Plan, me: int, worker: Worker, *, noise_every_visit: bool) -> Context:

@@ -37,3 +37,5 @@ class CorruptJournalError(NodeError):
 
 class DiskFullError(NodeError):
     """A record could not be written; nothing of it remains."""
+
+    exit_code = exits.STOPPED

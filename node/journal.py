@@ -151,7 +151,7 @@ class Journal:
         self._file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
         data = self._path.read_bytes()
         if len(data) < len(MAGIC):
-            self._write(MAGIC[len(data) :] if MAGIC.startswith(data) else MAGIC, sync=True)
+            self._begin(data)
             data = MAGIC
         if not data.startswith(MAGIC):
             raise CorruptJournalError(f"{self._path} is not a journal of this version")
@@ -161,6 +161,12 @@ class Journal:
         if self.repaired_bytes:
             os.ftruncate(self._file, self._size)
         self._compact_at = max(COMPACT_BYTES, 4 * self._size)
+
+    def _begin(self, found: bytes) -> None:
+        try:
+            self._write(MAGIC[len(found) :] if MAGIC.startswith(found) else MAGIC, sync=True)
+        except OSError as error:
+            raise DiskFullError(f"{self._path}: {error.strerror}") from None
 
     def append(self, changes: Mapping[str, Any], *, sync: bool) -> None:
         """Write one record whole, or nothing and ``DiskFullError``."""

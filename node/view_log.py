@@ -1,7 +1,8 @@
 """The user's own view log: append-only JSON lines, readable by its owner only.
 
 After a crash the journal may be one step ahead of the log; the protocol then logs its last lines again, and lines the
-file already ends with are not repeated.
+file already ends with are not repeated (whatever the time in them: what happened is the same). A full disk cuts no
+line in two: what could not be written waits in memory, in order, until there is space.
 """
 
 from __future__ import annotations
@@ -9,28 +10,46 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-TAIL_LINES = 8
+from node.errors import DiskFullError
+
+TAIL_LINES = 64  # a visit that is refused again and again leaves many lines behind its first
 
 
 class ViewLog:
     """Appends whole lines; a torn last line (machine crash) is cut off when the file is opened."""
 
     def __init__(self, path: Path, header: str) -> None:
+        self._path = path
         self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
-        tail, end = _tail(path)
-        if end != path.stat().st_size:
-            os.ftruncate(self._file, end)
-        self._seen = set(tail)
-        if not tail:
+        tail, self._size = _tail(path)
+        if self._size != path.stat().st_size:
+            os.ftruncate(self._file, self._size)
+        self._seen = {_timeless(line) for line in tail}
+        self._pending = b""
+        if self._size == 0:
             self.append(header)
 
     def append(self, line: str) -> None:
-        if line in self._seen:
-            self._seen.discard(line)
+        """Write the line, after all that waits; ``DiskFullError`` when it has to wait too."""
+        if self._seen and _timeless(line) in self._seen:
+            self._seen.discard(_timeless(line))
             return
-        data = memoryview(line.encode() + b"\n")
-        while data:
-            data = data[os.write(self._file, data) :]
+        self._pending += line.encode() + b"\n"
+        self.flush()
+
+    def flush(self) -> None:
+        """Write what waits; ``DiskFullError`` while there is no space."""
+        if not self._pending:
+            return
+        try:
+            left = memoryview(self._pending)
+            while left:
+                left = left[os.write(self._file, left) :]
+        except OSError as error:
+            os.ftruncate(self._file, self._size)
+            raise DiskFullError(f"{self._path}: {error.strerror}") from None
+        self._size += len(self._pending)
+        self._pending = b""
 
     def settle(self) -> None:
         """From here on every line is new: stop comparing."""
@@ -40,11 +59,18 @@ class ViewLog:
         os.fsync(self._file)
 
     def close(self) -> None:
-        os.close(self._file)
+        try:
+            self.flush()
+        finally:
+            os.close(self._file)
+
+
+def _timeless(line: str) -> str:
+    return line.rpartition(',"time":')[0] or line
 
 
 def _tail(path: Path) -> tuple[list[str], int]:
-    """The last lines, and where the last whole line ends."""
+    """The last lines about the walk (a silent neighbour's lines can be any number), and where the last line ends."""
     size = path.stat().st_size
     with path.open("rb") as file:
         span = 1 << 16
@@ -54,8 +80,8 @@ def _tail(path: Path) -> tuple[list[str], int]:
             data = file.read()
             end = data.rfind(b"\n") + 1
             lines = data[:end].split(b"\n")[:-1]
-            if start == 0 or len(lines) > TAIL_LINES:
-                break
+            whole = lines if start == 0 else lines[1:]
+            walk = [line for line in whole if not line.startswith(b'{"kind":"peer"')]
+            if start == 0 or len(walk) >= TAIL_LINES:
+                return [line.decode(errors="replace") for line in walk[-TAIL_LINES:]], start + end
             span *= 4
-    whole = lines if start == 0 else lines[1:]
-    return [line.decode(errors="replace") for line in whole[-TAIL_LINES:]], start + end

@@ -33,6 +33,10 @@ MAX_QUESTIONS_AT_ONCE = 16
 BYTES_PER_SECOND_FLOOR = 1_000_000  # how slow a link may be before a hand-over counts as unanswered
 
 
+class ExpiredError(WireError):
+    """A certificate has run out; no amount of trying again helps."""
+
+
 def channel_options(name: str, token_bytes: int) -> list[tuple[str, Any]]:
     return [
         ("grpc.ssl_target_name_override", name + DNS_SUFFIX),
@@ -83,14 +87,21 @@ class Client:
         self._closing: set[asyncio.Task[None]] = set()
 
     def _check_expiry(self, peer: int) -> None:
-        """gRPC keeps old connections alive past their certificates: look before every hop."""
-        if peer not in self._expiry:
-            certificate = x509.load_pem_x509_certificate(self._bundle.public.certificates[peer])
-            if spki_pin(certificate) != self._bundle.public.plan.users[peer].key:
+        """gRPC keeps old connections alive past their certificates: look at both ends' before every hop."""
+        for user in (self._bundle.me, peer):
+            if time.time() >= self._expires_at(user):
+                whose = "this user's own" if user == self._bundle.me else "its"
+                raise ExpiredError(f"{whose} certificate has expired: renew it for the same key, then start again")
+
+    def _expires_at(self, user: int) -> float:
+        if user not in self._expiry:
+            own = user == self._bundle.me
+            pem = self._bundle.certificate_pem if own else self._bundle.public.certificates[user]
+            certificate = x509.load_pem_x509_certificate(pem)
+            if spki_pin(certificate) != self._bundle.public.plan.users[user].key:
                 raise WireError("the certificate at hand is not the key the plan pins")
-            self._expiry[peer] = certificate.not_valid_after_utc.timestamp()
-        if time.time() >= self._expiry[peer]:
-            raise WireError("its certificate has expired")
+            self._expiry[user] = certificate.not_valid_after_utc.timestamp()
+        return self._expiry[user]
 
     def _link(self, peer: int) -> _Link:
         link = self._links.get(peer)
@@ -194,7 +205,8 @@ class Client:
             async with asyncio.timeout(timeout_s):
                 return await call(link)
         except (grpc.RpcError, grpc.aio.UsageError, WireError, TimeoutError, asyncio.InvalidStateError) as error:
-            self._no_answer(peer, link, _reason(error))
+            level = logging.ERROR if isinstance(error, ExpiredError) else logging.INFO
+            self._no_answer(peer, link, _reason(error), level)
             return None
         except asyncio.CancelledError:
             task = asyncio.current_task()
@@ -206,8 +218,8 @@ class Client:
             if link is not None:
                 link.busy -= 1
 
-    def _no_answer(self, peer: int, link: _Link | None, reason: str) -> None:
-        log.info("no answer from %s: %s", self._bundle.public.plan.users[peer].name, reason)
+    def _no_answer(self, peer: int, link: _Link | None, reason: str, level: int = logging.INFO) -> None:
+        log.log(level, "no answer from %s: %s", self._bundle.public.plan.users[peer].name, reason)
         if self._links.get(peer) is link:
             self._drop(peer)
 
