@@ -11,37 +11,32 @@ import json
 import shutil
 import sys
 from pathlib import Path
-from typing import Any
 
 import typer
+from rich.console import Console
 
 from coordinator_free_launcher.cli_analyze import analyze
+from coordinator_free_launcher.comparison import compare
+from coordinator_free_launcher.demo_data import Truth
+from coordinator_free_launcher.show import show_result
+from network_dp.plan_reader import parse
 
 
-def show_result(result: dict[str, Any], truth: dict[str, Any] | None) -> str:
-    """One line: the estimate, and beside it the truth where a demo knows it."""
-    known = None if truth is None else truth.get(result["task"])
-    line = f"{result['task']}: {_short(result['value'])}"
-    return line if known is None else f"{line} (truth: {_short(known)})"
-
-
-def _short(values: Any) -> str:
-    numbers = values if isinstance(values, list) else [values]
-    text = ", ".join(f"{number:.4g}" for number in numbers[:12])
-    return text + (f", ... ({len(numbers)} numbers)" if len(numbers) > 12 else "")
+def report_result(public: Path, views: Path, out: Path) -> None:
+    """Print the result, beside the truth where a demo knows it, and keep it in OUT/result.json."""
+    results = {path: json.loads(path.read_text()) for path in sorted(views.glob("*/result.json"))}
+    known = [path for path, result in results.items() if result.get("value") is not None]
+    if not known:
+        sys.stdout.write("no user handed over a result\n")
+        return
+    shutil.copyfile(known[0], out / "result.json")
+    plan, result, truth = parse((public / "plan.toml").read_text()), results[known[0]], public / "truth.json"
+    comparison = compare(plan, result, Truth.read(truth)) if truth.exists() else None
+    show_result(plan, result, comparison, Console(width=100))
 
 
 def main(public: Path, views: Path, out: Path) -> int:
-    results = {path: json.loads(path.read_text()) for path in sorted(views.glob("*/result.json"))}
-    known = [path for path, result in results.items() if result.get("value") is not None]
-    if known:
-        shutil.copyfile(known[0], out / "result.json")
-        truth = public / "truth.json"
-        sys.stdout.write(
-            show_result(results[known[0]], json.loads(truth.read_text()) if truth.exists() else None) + "\n"
-        )
-    else:
-        sys.stdout.write("no user handed over a result\n")
+    report_result(public, views, out)
     try:
         analyze([views], plan=public / "plan.toml", html=out / "report.html")
     except typer.Exit as verdict:

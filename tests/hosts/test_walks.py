@@ -11,7 +11,7 @@ import pytest
 
 pytestmark = [pytest.mark.hosts, pytest.mark.slow, pytest.mark.timeout(300)]
 
-LONG = {"topology": "ring", "rounds": 3000, "durability": "process"}
+LONG = {"topology": "ring", "rounds": 500, "durability": "process"}
 TASKS = {
     "ring": {"walk": {"topology": "ring", "rounds": 20}},
     "complete": {
@@ -74,7 +74,7 @@ def test_a_partition_without_a_majority_heals(make_lan: Any, make_plan: Any, tmp
     lan = make_lan(6)
     plan = lan.enrol(make_plan(6, walk=LONG), tmp_path)
     lan.start()
-    lan.under_way(200)
+    lan.under_way(60)
     for machine in lan.machines[3:]:
         machine.plug_into("aside")
     wait_s(plan.timing.lease_s * 1.5)
@@ -87,7 +87,7 @@ def test_a_minority_partition_heals(make_lan: Any, make_plan: Any, tmp_path: Pat
     lan = make_lan(5)
     plan = lan.enrol(make_plan(5, walk=LONG), tmp_path)
     lan.start()
-    lan.under_way(200)
+    lan.under_way(60)
     for machine in lan.machines[3:]:
         machine.plug_into("aside")
     wait_s(plan.timing.lease_s * 1.5)
@@ -100,7 +100,7 @@ def test_a_machine_cut_off_for_good_is_done_without(make_lan: Any, make_plan: An
     lan = make_lan(5)
     lan.enrol(make_plan(5, walk=LONG), tmp_path)
     lan.start()
-    lan.under_way(200)
+    lan.under_way(60)
     lan.machines[2].cut_off()
     rest = [machine for machine in lan.machines if machine.index != 2]
     codes = {machine.name: machine.wait() for machine in rest}
