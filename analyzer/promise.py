@@ -17,6 +17,7 @@ import numpy as np
 from analyzer.chance import FALSE_ALARM
 from analyzer.exposures import Piece, aim, laplace_epsilon
 from analyzer.responses import response_of
+from analyzer.tables import Floats
 from network_dp import bounds, exposure, shuffle
 from network_dp.moments import Law, Task, log_moment
 from network_dp.plan import Plan, SgdTask
@@ -46,6 +47,14 @@ def exposure_limit(laws: tuple[Law, ...], n_events: float) -> float:
     """
     room = math.log(n_events / FALSE_ALARM)
     return min((sum(log_moment(law, b) for law in laws) + room) / b for b in _TILTS)
+
+
+def exposure_tail(plan: Plan, n_live: int, values: Floats) -> Floats:
+    """ln of a bound on P(S_uv > s) for each value s, before the run (Markov on the moment)."""
+    law = Law(task_of(plan), n_live, plan.total_steps, 1, plan.walk.release == "all")
+    tilts = np.array(_TILTS)
+    moments = np.array([log_moment(law, b) for b in _TILTS])
+    return np.asarray(np.min(moments[:, None] - tilts[:, None] * values[None, :], axis=0), dtype=np.float64)
 
 
 def limit_for(plan: Plan, n_live: int, pieces: Sequence[Piece], extra: int, colluders: int = 1) -> float | None:

@@ -49,7 +49,7 @@ def plan_text(
     users = "\n".join(f'[[users]]\nname = "user-{i}"\naddress = "127.0.0.1:{5000 + i}"' for i in range(n))
     return (
         f'name = "test"\nrun_number = {run_number}\n'
-        f'[walk]\ntopology = "{topology}"\n{unit} = {length}\nrelease = "{release}"\nmin_live = {min(3, n)}\n'
+        f'[walk]\ntopology = "{topology}"\n{unit} = {length}\nrelease = "{release}"\nmin_live = {n}\n'
         f"[task]\n{task}\n[noise]\n{noise}\n[caps]\n{caps}\n{users}\n"
     )
 

@@ -1,0 +1,1 @@
+"""The verdict as one self-contained page: no scripts, no network, light and dark, laptop and phone."""
