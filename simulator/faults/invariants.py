@@ -23,6 +23,7 @@ from node.protocol.state import FINISH, UNROUTED, Context, Durable, State
 from node.protocol.values import digest, hop_tag
 from node.protocol.visit import read_token
 from simulator.faults.evidence import Content, Evidence, ViolationError
+from simulator.faults.exposure import ceiling, exposures
 
 if TYPE_CHECKING:
     from node.tasks import Task
@@ -190,9 +191,10 @@ class Invariants:
                 raise ViolationError(f"u{ctx.me} writes another result than its peers")
             self.value = effect.token
 
-    @property
-    def has_result(self) -> bool:
-        return self._result is not None
-
-    def sights(self, user: int) -> list[Content]:
-        return self._sights[user]
+    def at_end(self) -> None:
+        """From all it saw together, nobody can compute another user's data without noise."""
+        for ctx in self._contexts:
+            sights = self._sights[ctx.me]
+            for user, exposure in exposures(sights, ctx.full).items():
+                if exposure > ceiling(sights, user) + 1e-6:
+                    raise ViolationError(f"u{user} has exposure {exposure:g} to u{ctx.me}")

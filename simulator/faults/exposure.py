@@ -1,0 +1,40 @@
+"""What one user could compute from everything it saw: the exposure of every other user must be finite (theory.md 2)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from simulator.faults.evidence import Content
+
+_TINY = 1e-8
+
+
+def exposures(sights: Sequence[Content], full: int) -> dict[int, float]:
+    """S_u = c' Sigma^+ c for every user u in the sights; infinite when c is outside Sigma's range.
+
+    Rows are tokens seen, without the observer's own parts; a noise component has variance 1/full.
+    """
+    seen = [sight for sight in sights if sight.contributions]
+    if not seen:
+        return {}
+    noises = sorted(frozenset().union(*(sight.noise for sight in seen)))
+    column = {noise: i for i, noise in enumerate(noises)}
+    incidence = np.zeros((len(seen), len(noises)))
+    for row, sight in enumerate(seen):
+        incidence[row, [column[noise] for noise in sight.noise]] = 1.0
+    covariance = incidence @ incidence.T / full
+    inverse = np.linalg.pinv(covariance, hermitian=True)
+    users = sorted({visit[0] for sight in seen for visit in sight.contributions})
+    worst: dict[int, float] = {}
+    for user in users:
+        c = np.array([sum(visit[0] == user for visit in sight.contributions) for sight in seen], np.float64)
+        outside = np.abs(covariance @ (inverse @ c) - c).max() > _TINY
+        worst[user] = float("inf") if outside else float(c @ inverse @ c)
+    return worst
+
+
+def ceiling(sights: Sequence[Content], user: int) -> float:
+    """With one full fresh noise between any two sights, S_u cannot exceed this."""
+    return 2.0 * sum(sum(visit[0] == user for visit in sight.contributions) ** 2 for sight in sights)
