@@ -13,7 +13,6 @@ from node.protocol.state import Mixed
 from node.protocol.values import Payload
 from node.tasks.base import LocalData, Noise, PayloadError, Task
 
-
 MOST_AHEAD = 32
 NUMBERS_AHEAD = 4096
 

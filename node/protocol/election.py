@@ -29,6 +29,9 @@ from node.protocol.values import NO_EPOCH, NO_HOP, Epoch, Hop, Token
 from node.protocol.view_lines import abandoned_line
 from node.protocol.visit import Step
 
+FIRST_ASKED = 8  # how many users are asked first where the token is
+CHECK_EVERYBODY_UP_TO = 64  # beyond, a restarted user asks a sample what it forgot: n users asking n would be a flood
+CHECK_SAMPLE = 48
 MAX_RENEWALS = 4  # the lease of a token that is seen alive grows up to this factor
 MAX_DEFERRALS = 3  # then a user acts although somebody else got further: that one may not be able to
 SOMEBODY = -1  # a lost disk does not know from whom it took the last hop
@@ -129,7 +132,10 @@ def check(ctx: Context, state: State, inputs: Inputs) -> Step:
     if state.check_until == 0.0:
         patience = ctx.timing.start_timeout_s / 2 if starts(ctx, state) else 0.0
         state = state._replace(check_until=inputs.now + patience)
-    return _ask_everybody(ctx, state._replace(retry_at=None, watch=Watch.RESTING), Locate())
+    state = state._replace(retry_at=None, watch=Watch.RESTING, heard={})
+    if ctx.n <= CHECK_EVERYBODY_UP_TO:
+        return _ask(state, ctx.others, Locate())
+    return _ask(state, _some(sorted(ctx.others), CHECK_SAMPLE, inputs), Locate())
 
 
 def ensure_checked(ctx: Context, state: State, inputs: Inputs) -> Step:
@@ -145,10 +151,16 @@ def starts(ctx: Context, state: State) -> bool:
     return ctx.me == ctx.start and not durable.started and durable.mark.step < 0 and not durable.rejoined
 
 
-def _ask_everybody(ctx: Context, state: State, request: Locate | Fence) -> Step:
+def _some(users: list[int], count: int, inputs: Inputs) -> frozenset[int]:
+    """``count`` of the users, drawn uniformly."""
+    left = list(users)
+    return frozenset(left.pop(inputs.dice.below(len(left))) for _ in range(min(count, len(left))))
+
+
+def _ask(state: State, users: frozenset[int], request: Locate | Fence) -> Step:
     query = state.query + 1
-    state = state._replace(query=query, asked=ctx.others, heard={}, promises={})
-    return state, [Send(peer, query, request) for peer in sorted(ctx.others)]
+    state = state._replace(query=query, asked=users, to_ask=users)
+    return state, [Send(peer, query, request) for peer in sorted(users)]
 
 
 def _old_disk(ctx: Context, peer: int) -> Stop:
@@ -175,8 +187,9 @@ def checked(ctx: Context, state: State, peer: int, answer: Located | None, input
         state = state._replace(heard={**state.heard, peer: answer})
     if state.asked:
         return state, []
-    missing = ctx.others - state.heard.keys()
+    missing = state.to_ask - state.heard.keys()
     needed = max(ctx.majority, ctx.min_live) if starts(ctx, state) else ctx.majority
+    needed = min(needed, len(state.to_ask) // 2 + 1) if len(state.to_ask) < len(ctx.others) else needed
     enough = int(not state.durable.rejoined) + len(state.heard) >= needed  # a lost disk cannot speak for itself
     if enough and (not missing or inputs.now >= state.check_until):
         return _checked_enough(ctx, state, inputs)
@@ -190,7 +203,7 @@ def _checked_enough(ctx: Context, state: State, inputs: Inputs) -> Step:
     state = state._replace(checked=True, tries=0)
     if state.durable.rejoined and state.durable.custody is None:
         return _rejoin(ctx, state), []
-    down = dict.fromkeys(ctx.others - state.heard.keys(), inputs.now + ctx.timing.down_ttl_s)
+    down = dict.fromkeys(state.to_ask - state.heard.keys(), inputs.now + ctx.timing.down_ttl_s)
     state = state._replace(down={**state.down, **down} if not ctx.ring else state.down)
     if starts(ctx, state):
         begun = any(a.rank > NO_HOP or a.promised > (0, ctx.me) for a in state.heard.values())
@@ -242,11 +255,19 @@ def watch(ctx: Context, state: State, inputs: Inputs) -> Step:
         query = state.query + 1
         state = state._replace(watch=Watch.PROBING, watch_at=None, query=query, asked=frozenset({custody.next}))
         return state, [Send(custody.next, query, Locate())]
-    return _locate(ctx, state)
+    return _locate(ctx, state, inputs)
 
 
-def _locate(ctx: Context, state: State) -> Step:
-    return _ask_everybody(ctx, state._replace(watch=Watch.LOCATING, watch_at=None), Locate())
+def _locate(ctx: Context, state: State, inputs: Inputs) -> Step:
+    """Ask a few users, then more: in a large run that goes well the first few know of progress; nobody is flooded."""
+    state = state._replace(watch=Watch.LOCATING, watch_at=None, heard={}, to_ask=frozenset(), query=state.query + 1)
+    return _ask_more(ctx, state, inputs)
+
+
+def _ask_more(ctx: Context, state: State, inputs: Inputs) -> Step:
+    batch = _some(sorted(ctx.others - state.to_ask), max(FIRST_ASKED, len(state.to_ask)), inputs)
+    state = state._replace(asked=batch, to_ask=state.to_ask | batch)
+    return state, [Send(peer, state.query, Locate()) for peer in sorted(batch)]
 
 
 def probed(ctx: Context, state: State, peer: int, answer: Located | None, inputs: Inputs) -> Step:
@@ -256,11 +277,11 @@ def probed(ctx: Context, state: State, peer: int, answer: Located | None, inputs
         return results.adopt(ctx, state, answer.result, inputs)
     if answer is not None and custody is not None and answer.rank >= custody.out_hop:
         return _rest(ctx, state, inputs), []
-    return _locate(ctx, state)
+    return _locate(ctx, state, inputs)
 
 
 def locating(ctx: Context, state: State, peer: int, answer: Located | None, inputs: Inputs) -> Step:
-    """One more answer of everybody's; the last one decides."""
+    """One more answer; somebody alive with the token, or any progress, ends the search, else the last one decides."""
     state = state._replace(asked=state.asked - {peer})
     if answer is not None:
         if answer.final and answer.result is not None:
@@ -268,11 +289,16 @@ def locating(ctx: Context, state: State, peer: int, answer: Located | None, inpu
         if not state.checked and _remembers_more(state, peer, answer):
             return state, [_old_disk(ctx, peer)]
         state = state._replace(heard={**state.heard, peer: answer})
+        if answer.responsible or answer.rank > max(state.seen, rank(ctx, state)):
+            state = state._replace(seen=max(state.seen, answer.rank), deferred=0)
+            return _rest(ctx, state, inputs), []
     if state.asked:
         return state, []
+    if len(state.to_ask) < len(ctx.others):
+        return _ask_more(ctx, state, inputs)
     answers = state.heard.values()
-    if any(answer.responsible for answer in answers) or state.durable.rejoined:
-        return _rest(ctx, state._replace(deferred=0), inputs), []
+    if state.durable.rejoined:
+        return _rest(ctx, state, inputs), []
     ended = state.durable.result is not None or any(answer.result is not None for answer in answers)
     needed = ctx.majority if ended else max(ctx.majority, ctx.min_live)
     if 1 + len(answers) < needed:
@@ -299,7 +325,7 @@ def _bid(ctx: Context, state: State, inputs: Inputs) -> Step:
     lines: list[Effect] = [Log(custody.sent_line)] if custody is not None and custody.sent_line else []
     state, effects = give_up(ctx, state, bid, inputs)
     state = state._replace(watch=Watch.FENCING, watch_at=None, bid=bid)
-    state, questions = _ask_everybody(ctx, state, Fence(bid))
+    state, questions = _ask(state._replace(promises={}), ctx.others, Fence(bid))
     return state, [*lines, *effects, *questions]
 
 

@@ -122,6 +122,8 @@ class State(NamedTuple):
     checked: bool = False
     check_until: float = 0.0
     asked: frozenset[int] = frozenset()  # peers whose answer is awaited (check, locate, fence)
+    to_ask: frozenset[int] = frozenset()  # peers asked so far in this round of questions
+    seen: Hop = NO_HOP  # furthest hop heard of: a further one means the walk goes on
     heard: Mapping[int, Located] = {}
     promises: Mapping[int, Promise] = {}
     bid: Epoch = NO_EPOCH

@@ -124,10 +124,10 @@ def _result_in(message: Any) -> Result:
     return Result(epoch_in(message.epoch), _sized(message.end, SECRET_BYTES), message.token)
 
 
-def _result_out(result: Result | None) -> Any:
+def _result_out(result: Result | None, *, with_value: bool = True) -> Any:
     if result is None:
         return None
-    return pb.Result(epoch=epoch_out(result.epoch), end=result.end, token=result.token)
+    return pb.Result(epoch=epoch_out(result.epoch), end=result.end, token=result.token if with_value else b"")
 
 
 def located_out(frame: Frame, answer: Located) -> Any:
@@ -139,8 +139,8 @@ def located_out(frame: Frame, answer: Located) -> Any:
         taken=_hop_out(answer.taken),
         given=_hop_out(answer.given),
         vote=epoch_out(answer.vote),
-        # Only a final result is told to whoever asks; one still voted on goes into promises.
-        result=_result_out(answer.result) if answer.final else None,
+        # Only the value of a final result is told to whoever asks; one still voted on goes into promises.
+        result=_result_out(answer.result, with_value=answer.final),
         final=answer.final,
     )
 
