@@ -92,5 +92,8 @@ def provision_demo(plan: Plan, out: Path, valid_days: float = 365.0, seed: int =
 
 
 def register(app: typer.Typer) -> None:
-    """Add the command of this file to the command line."""
+    """Add all commands about keys, certificates and bundles to the command line."""
+    from coordinator_free_launcher import cli_lan
+
     app.command("provision")(provision_command)
+    cli_lan.register(app)

@@ -25,7 +25,7 @@ from network_dp.plan_reader import from_dict
 
 ROOT = Path(__file__).resolve().parents[2]
 PORT = 7000
-RUN_S = 120.0
+RUN_S = 240.0
 TOOL = str(Path(sys.executable).with_name("network-dp"))
 FAKETIME = "/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1"
 
@@ -200,6 +200,15 @@ class Lan:
             assert time.monotonic() < deadline, self.machines[machine].log.read_text()[-3000:]
             time.sleep(0.05)
 
+    def log_says(self, index: int, text: str) -> None:
+        """Wait for a line in the log of one machine's process."""
+        machine, deadline = self.machines[index], time.monotonic() + 60.0
+        while text not in machine.log.read_text():
+            assert machine.process is not None
+            assert machine.process.poll() is None, machine.log.read_text()[-3000:]
+            assert time.monotonic() < deadline, machine.log.read_text()[-3000:]
+            time.sleep(0.05)
+
     def analyze(self, machines: Sequence[Machine] | None = None) -> subprocess.CompletedProcess[str]:
         chosen = machines or self.machines
         logs = [str(machine.bundle / "state/view.jsonl") for machine in chosen]
@@ -211,6 +220,16 @@ class Lan:
             machine.stop()
         for namespace in [*(machine.namespace for machine in self.machines), self.switch]:
             subprocess.run(["ip", "netns", "del", namespace], capture_output=True, timeout=20)
+
+
+@pytest.fixture(scope="session")
+def libfaketime() -> None:
+    """A machine with a wrong clock: the C library's, so that TLS believes it too."""
+    if not Path(FAKETIME).exists():
+        reason = "needs Debian's package faketime, to give one machine a wrong clock"
+        if os.environ.get("NETWORK_DP_REQUIRE_HOSTS"):
+            pytest.fail(reason)
+        pytest.skip(reason)
 
 
 MakeLan = Callable[[int], Lan]

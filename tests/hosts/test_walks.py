@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-pytestmark = [pytest.mark.hosts, pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.hosts, pytest.mark.slow, pytest.mark.timeout(600)]
 
 LONG = {"topology": "ring", "rounds": 500, "durability": "process"}
 TASKS = {

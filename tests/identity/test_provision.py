@@ -21,7 +21,6 @@ from network_dp.plan_reader import dump, parse
 
 APP = Typer()
 register(APP)
-APP.callback()(lambda: None)  # typer drops the command's name when an app has only one
 
 
 def files_for(plan: Any, folder: Path) -> dict[str, Path]:
