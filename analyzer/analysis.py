@@ -13,6 +13,7 @@ from scipy.stats import chi2, norm
 from analyzer.chance import FALSE_ALARM, two_sided
 from analyzer.errors import InputError
 from analyzer.judge import Analysis, analyze
+from analyzer.truth import Truth
 from analyzer.verdict import Check, Status, overall
 
 _LEAST_RUNS: Final = 2
@@ -40,7 +41,7 @@ def analyze_runs(
     plan: Path | None = None,
     colluders: Sequence[str] = (),
     max_colluders: int = 1,
-    truth: Sequence[float] | None = None,
+    truth: Truth | None = None,
 ) -> Analyses:
     """Every run directory is a run of its own; all other paths together are one more."""
     groups = [[path] for path in paths if is_run(path)]

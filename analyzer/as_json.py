@@ -54,6 +54,7 @@ def as_dict(analysis: Analysis) -> dict[str, Any]:
         "checks": [check_as_dict(check) for check in analysis.checks],
         "privacy": _privacy(analysis),
         "utility": asdict(analysis.utility),
+        "alone": None if analysis.alone is None else asdict(analysis.alone),
         "users": [asdict(card) for card in analysis.cards()],
     }
     return dict(plain(body))

@@ -9,11 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from analyzer import chance, integrity, ledger, lineage, load, privacy, utility, verdict
+from analyzer import alone, chance, integrity, ledger, lineage, load, privacy, utility, verdict
+from analyzer.alone import Alone
 from analyzer.errors import InputError
 from analyzer.integrity import Run
 from analyzer.privacy import Privacy
 from analyzer.tables import HANDOFF, START
+from analyzer.truth import Truth
 from analyzer.utility import Utility
 from analyzer.verdict import Check, Status
 
@@ -41,6 +43,7 @@ class Analysis:
     privacy: Privacy
     utility: Utility
     checks: tuple[Check, ...]
+    alone: Alone | None
 
     @property
     def status(self) -> Status:
@@ -90,7 +93,7 @@ def analyze(
     plan: Path | None = None,
     colluders: Sequence[str] = (),
     max_colluders: int = 1,
-    truth: Sequence[float] | None = None,
+    truth: Truth | None = None,
 ) -> Analysis:
     """Read the logs of one run and judge it. ``InputError``: they are not the logs of one run."""
     logs = load.load(paths, plan)
@@ -105,7 +108,7 @@ def analyze(
         *privacy.checks(run, numbers),
         *utility.checks(run, result),
     ]
-    return Analysis(run, numbers, result, tuple(checks))
+    return Analysis(run, numbers, result, tuple(checks), alone.look(run))
 
 
 def _user(run: Run, name: str) -> int:

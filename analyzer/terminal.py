@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from analyzer.alone import Alone
 from analyzer.analysis import Analyses
 from analyzer.judge import Analysis
 from analyzer.verdict import Check, Status, worst_first
@@ -69,6 +70,9 @@ def _table(checks: Sequence[Check], width: int) -> Table:
 
 def _numbers(analysis: Analysis, console: Console) -> None:
     numbers, delta = analysis.privacy, analysis.run.plan.noise.delta
+    if analysis.alone is not None:
+        _alone(analysis.alone, delta, console)
+        return
     if numbers.worst is None:
         console.print(f"No privacy numbers: {numbers.unknown}.")
         return
@@ -89,3 +93,15 @@ def _numbers(analysis: Analysis, console: Console) -> None:
         who = ", ".join(analysis.run.logs.name(v) for v in item.members)
         told = "together saw" if item.exact else "together saw at least"
         console.print(f"{who} {told} eps {item.epsilon:.4g} of {analysis.run.logs.name(item.user)}.")
+
+
+def _alone(own: Alone, delta: float, console: Console) -> None:
+    console.print(
+        f"{own.user} alone: {own.visits} visits, {own.contributions} contributions; "
+        f"spent at most eps {own.spent_epsilon:.4g} at delta {delta:g}."
+    )
+    if own.learned_epsilon is not None:
+        console.print(
+            f"It could have learned at most eps {own.learned_epsilon:.4g} about any one other user "
+            f"(longest gap between its visits: {own.longest_gap} steps of others)."
+        )

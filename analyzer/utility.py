@@ -18,6 +18,7 @@ from analyzer.chance import FALSE_ALARM
 from analyzer.exposures import walking_rows
 from analyzer.integrity import Run
 from analyzer.tables import Floats
+from analyzer.truth import Truth
 from analyzer.values import dimension
 from analyzer.verdict import Check, Status
 from network_dp.plan import HistogramTask, Plan, SgdTask, SumTask
@@ -112,7 +113,8 @@ def _own_noise(run: Run) -> Floats | None:
     return np.asarray(logs.noises[run.lineage.accepted].sum(axis=0), dtype=np.float64)
 
 
-def measure(run: Run, truth: Sequence[float] | None = None) -> Utility:
+def measure(run: Run, given: Truth | None = None) -> Utility:
+    truth = None if given is None else given.for_plan(run.plan)
     plan, value = run.plan, run.logs.result_value
     if isinstance(plan.task, SgdTask) or value is None or not run.lineage.complete:
         estimate = tuple(float(x) for x in value) if value is not None else None

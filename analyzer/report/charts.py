@@ -67,11 +67,13 @@ def walk(analysis: Analysis) -> str:
             f"<title>{escape(name(i))}: {visits[i]} visits</title></circle>"
         )
         if n <= 24:
-            tx, ty = 200 + (x - 200) * 1.19, 200 + (y - 200) * 1.19
+            tx, ty = 200 + (x - 200) * 1.13, 200 + (y - 200) * 1.13
+            side = "start" if x > 230 else "end" if x < 170 else "middle"
             marks.append(
-                f'<text class="tick" x="{tx:.1f}" y="{ty + 4:.1f}" text-anchor="middle">{escape(name(i))}</text>'
+                f'<text class="tick" x="{tx:.1f}" y="{ty + 4:.1f}" text-anchor="{side}">{escape(name(i))}</text>'
             )
-    body = f'<svg class="square" viewBox="0 0 400 400" role="img" aria-label="The walk of the token">{"".join(marks)}</svg>'
+    label = 'role="img" aria-label="The walk of the token"'
+    body = f'<svg class="square" viewBox="-30 0 460 400" {label}>{"".join(marks)}</svg>'
     told = f"{len(used)} hand-overs over {len(counts)} edges; thicker is more often, larger is more visits."
     return figure("The walk", body, told + (" Red: tokens that left beside the accepted branch." if lost else ""))
 
@@ -116,8 +118,8 @@ def heat_map(analysis: Analysis) -> str:
     np.fill_diagonal(shown, np.nan)
     body = _image(shown, top, "Epsilon of every pair of users")
     blocked = " Each cell shows the largest value of a block of users." if len(epsilon) > 160 else ""
-    words = f"How much each user (down) gave away to each user (across): epsilon at delta {analysis.run.plan.noise.delta:g}."
-    return figure("Who learned about whom", body, words + blocked)
+    words = "How much each user (down) gave away to each user (across): epsilon at delta "
+    return figure("Who learned about whom", body, f"{words}{analysis.run.plan.noise.delta:g}.{blocked}")
 
 
 def exposure_law(analysis: Analysis) -> str:

@@ -64,7 +64,15 @@ def page(analysis: Analysis, together: Sequence[Check] = ()) -> str:
 def _tiles(analysis: Analysis) -> str:
     numbers, plan = analysis.privacy, analysis.run.plan
     tiles: list[tuple[str, str, str]] = []
-    if numbers.worst is not None:
+    own = analysis.alone
+    if own is not None:
+        tiles.append(
+            (number(own.spent_epsilon), f"epsilon {own.user} spent at most", f"{own.contributions} contributions")
+        )
+        if own.learned_epsilon is not None:
+            text = f"longest gap: {own.longest_gap} steps of others"
+            tiles.append((number(own.learned_epsilon), "epsilon it could learn of any one user, at most", text))
+    elif numbers.worst is not None:
         most = "at most " if numbers.upper_bound else ""
         tiles.append((f"{most}{number(numbers.worst_epsilon)}", "epsilon of the worst pair", numbers.words))
         tiles.append((number(numbers.mean_epsilon), "epsilon of the mean pair", f"at delta {plan.noise.delta:g}"))

@@ -1,0 +1,66 @@
+"""One log alone: what its owner spent, and what it could at most have inferred about any one other user."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from analyzer import promise
+from analyzer.exposures import Piece, one_epsilon
+from analyzer.integrity import Run
+from analyzer.lineage import Ints
+from analyzer.privacy import contributions_of, n_live
+from analyzer.tables import REISSUE
+
+
+@dataclass(frozen=True, slots=True)
+class Alone:
+    """Upper bounds that hold whatever the others did."""
+
+    user: str
+    visits: int
+    contributions: int
+    spent_epsilon: float  # against somebody who saw every message (ring: against any one user)
+    longest_gap: int  # most steps of others between two of its visits
+    learned_epsilon: float | None  # about any one other user
+
+
+def look(run: Run) -> Alone | None:
+    """None unless exactly one log was given."""
+    logs, plan = run.logs, run.plan
+    if len(logs.files) != 1:
+        return None
+    (user,) = logs.files
+    mine = logs.visits[logs.visits["cause"] != REISSUE]
+    steps = np.sort(np.unique(mine["step"]))
+    gaps = _gaps(run, steps)
+    count = contributions_of(run)[user]
+    ring_sum = plan.walk.topology == "ring" and plan.task.kind != "sgd"
+    spent = promise.promised_epsilon(plan) if ring_sum else promise.local_epsilon(plan, count)
+    return Alone(
+        user=logs.name(user),
+        visits=int(np.count_nonzero(steps > 0)),
+        contributions=count,
+        spent_epsilon=float("inf") if spent is None else spent,
+        longest_gap=int(gaps.max()) if len(gaps) else 0,
+        learned_epsilon=_learned(run, gaps),
+    )
+
+
+def _gaps(run: Run, steps: Ints) -> Ints:
+    """Steps of others before each visit, and after the last one when the result is released."""
+    ends = np.append(steps, run.plan.total_steps + 1) if run.plan.walk.release == "all" else steps
+    gaps = np.diff(np.concatenate([[0], ends])) - 1
+    return np.asarray(np.maximum(gaps, 0), dtype=np.int64)
+
+
+def _learned(run: Run, gaps: Ints) -> float | None:
+    """One user may have made every step of a gap: m contributions under m noises cost m; the law may say less."""
+    plan = run.plan
+    if plan.walk.topology == "ring" or plan.noise.mechanism != "gaussian":
+        return promise.promised_epsilon(plan)
+    whole = Piece(np.arange(plan.total_steps), plan.walk.release == "all")
+    law = promise.limit_for(plan, n_live(run), [whole], 0)
+    most = float(gaps.sum())
+    return one_epsilon(plan, most if law is None else min(most, law))
