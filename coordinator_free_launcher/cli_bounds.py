@@ -1,0 +1,210 @@
+"""``bounds``, ``calibrate`` and ``audit``: the accountant on the command line. What is heavy is imported late."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+
+import typer
+
+if TYPE_CHECKING:
+    from coordinator_free_launcher.bounds_tables import Question, Row
+
+Answer = TypeVar("Answer")
+
+BAD_INPUT = 2
+
+TaskOption = Annotated[str, typer.Option(help="sum, mean, histogram or sgd.")]
+TopologyOption = Annotated[str, typer.Option(help="ring or complete (next holder uniform over all users).")]
+UsersOption = Annotated[int, typer.Option(help="Users; on the complete graph the least number alive.")]
+StepsOption = Annotated[int | None, typer.Option(help="Complete graph: steps of the walk, over all users.")]
+RoundsOption = Annotated[int | None, typer.Option(help="Ring: rounds.")]
+DeltaOption = Annotated[float, typer.Option(help="delta of (epsilon, delta)-DP; well below 1/users.")]
+SensitivityOption = Annotated[float, typer.Option(help="How far one contribution can move: upper - lower bound.")]
+LipschitzOption = Annotated[float | None, typer.Option(help="sgd: Lipschitz constant of the loss.")]
+BucketsOption = Annotated[int | None, typer.Option(help="histogram by randomised response: number of buckets.")]
+ColludersOption = Annotated[int, typer.Option(help="Users that share what they see.")]
+ReleasedOption = Annotated[bool, typer.Option("--released", help="Everybody gets the result, not just its holder.")]
+CapOption = Annotated[int | None, typer.Option(help="Most contributions of one user; later visits add noise only.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands to the main application."""
+    app.command("bounds")(bounds)
+    app.command("calibrate")(calibrate)
+    app.command("audit")(audit)
+
+
+def bounds(
+    task: TaskOption = "sum",
+    topology: TopologyOption = "complete",
+    users: UsersOption = 100,
+    steps: StepsOption = None,
+    rounds: RoundsOption = None,
+    sigma: Annotated[float | None, typer.Option(help="Standard deviation of one full noise.")] = None,
+    gamma: Annotated[float | None, typer.Option(help="histogram: probability of a uniform answer.")] = None,
+    delta: DeltaOption = 1e-6,
+    sensitivity: SensitivityOption = 1.0,
+    lipschitz: LipschitzOption = None,
+    buckets: BucketsOption = None,
+    colluders: ColludersOption = 1,
+    released: ReleasedOption = False,
+    cap: CapOption = None,
+    as_json: JsonOption = False,
+    plot: Annotated[Path | None, typer.Option(help="Also draw epsilon against one quantity into this file.")] = None,
+    against: Annotated[str, typer.Option(help="What the plot varies: users, length or noise.")] = "users",
+) -> None:
+    """How private is this? Epsilon of network DP, next to local DP and to what the paper printed.
+
+    Network DP: what one user sees (its own messages) says little about any other user. Smaller epsilon is better; below
+    1 is strong, above 10 is weak.
+
+    Example: network-dp bounds --task sgd --users 2000 --steps 20000 --sigma 8.5 --lipschitz 1
+    """
+    from coordinator_free_launcher import bounds_tables as tables
+
+    def answer() -> list[Row]:
+        question = _question(
+            task, topology, users, steps, rounds, delta=delta, sensitivity=sensitivity, lipschitz=lipschitz,
+            buckets=buckets, sigma=sigma, gamma=gamma, colluders=colluders, released=released, cap=cap,
+        )  # fmt: skip
+        rows = tables.bounds_rows(question)
+        if plot is not None:
+            _draw(tables.curve(question, against), against, plot)  # type: ignore[arg-type]  # curve checks it
+        return rows
+
+    _show(f"{task} on a {topology} graph, delta = {delta:g}", _checked(answer), as_json)
+
+
+def calibrate(
+    epsilon: Annotated[float, typer.Option(help="Target epsilon.")],
+    task: TaskOption = "sum",
+    topology: TopologyOption = "complete",
+    users: UsersOption = 100,
+    steps: StepsOption = None,
+    rounds: RoundsOption = None,
+    delta: DeltaOption = 1e-6,
+    sensitivity: SensitivityOption = 1.0,
+    lipschitz: LipschitzOption = None,
+    buckets: BucketsOption = None,
+    colluders: ColludersOption = 1,
+    released: ReleasedOption = False,
+    cap: CapOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """How much noise is needed? The least that meets a target, for network and for local DP.
+
+    Example: network-dp calibrate --epsilon 1 --task sgd --users 2000 --steps 20000 --lipschitz 1
+    """
+    from coordinator_free_launcher import bounds_tables as tables
+
+    def answer() -> list[Row]:
+        sigma = None if task == "histogram" and buckets is not None else 1.0  # any: calibration replaces it
+        question = _question(
+            task, topology, users, steps, rounds, delta=delta, sensitivity=sensitivity, lipschitz=lipschitz,
+            buckets=buckets, sigma=sigma, colluders=colluders, released=released, cap=cap,
+        )  # fmt: skip
+        return tables.calibrate_rows(question, epsilon)
+
+    _show(f"least noise for epsilon = {epsilon:g}, delta = {delta:g}", _checked(answer), as_json)
+
+
+def audit(
+    algorithm: Annotated[str, typer.Argument(help="ring_sum, complete_sum, complete_sgd, ring_histogram")] = "ring_sum",
+    users: Annotated[int, typer.Option(help="Users.")] = 8,
+    length: Annotated[int, typer.Option(help="Rounds of a ring, or steps per user of the complete graph.")] = 3,
+    sigma: Annotated[float, typer.Option(help="Standard deviation of one full noise (sensitivity is 1).")] = 3.0,
+    gamma: Annotated[float, typer.Option(help="ring_histogram: probability of a uniform answer.")] = 0.5,
+    delta: Annotated[float, typer.Option(help="delta; large on purpose, or no number of runs suffices.")] = 0.05,
+    runs: Annotated[int, typer.Option(help="Simulated runs.")] = 200_000,
+    bug: Annotated[str, typer.Option(help="Plant a bug: half_noise, no_closing_noise, no_initial_elements.")] = "none",
+    seed: Annotated[int, typer.Option(help="Seed of the simulation.")] = 0,
+    as_json: JsonOption = False,
+) -> None:
+    """Does the claim hold? Attack simulated runs; exit code 1 if an attack beats the claimed epsilon.
+
+    One user's data is put at its two extremes, the worst-placed observer guesses which. What it achieves is a lower
+    bound on epsilon that must stay below the claim; `--bug half_noise` shows that a broken run is caught.
+    """
+    from network_dp import audit as auditor
+
+    def answer() -> auditor.AuditResult:
+        return auditor.run(
+            algorithm, n_users=users, length=length, sigma=sigma, gamma=gamma, delta=delta, n_runs=runs,  # type: ignore[arg-type]  # run checks it
+            bug=bug, seed=seed,  # type: ignore[arg-type]
+        )  # fmt: skip
+
+    result = _checked(answer)
+    verdict = "PASS" if result.passed else "FAIL"
+    if as_json:
+        typer.echo(json.dumps({"verdict": verdict, **vars(result)}))
+    else:
+        typer.echo(
+            f"{verdict}: epsilon is at least {result.lower:.3f} "
+            f"(confidence {result.confidence:g}, {result.n_runs} runs), "
+            f"claimed {result.claimed:.3f} at delta = {result.delta:g}"
+        )
+    if not result.passed:
+        raise typer.Exit(1)
+
+
+def _question(
+    task: str, topology: str, users: int, steps: int | None, rounds: int | None, **more: Any
+) -> Question:
+    from coordinator_free_launcher.bounds_tables import Question
+    from network_dp.errors import AccountingError
+
+    ring = topology == "ring"
+    length = rounds if ring else steps
+    if length is None:
+        raise AccountingError("a ring needs --rounds" if ring else "the complete graph needs --steps")
+    return Question(task, topology, users, length, **more)  # type: ignore[arg-type]  # Question checks both
+
+
+def _checked(answer: Callable[[], Answer]) -> Answer:
+    """Nonsense input ends with exit code 2 and one sentence, never a traceback."""
+    from network_dp.errors import AccountingError
+
+    try:
+        return answer()
+    except AccountingError as error:
+        typer.echo(f"error: {error}", err=True)
+        raise typer.Exit(BAD_INPUT) from None
+
+
+def _show(title: str, rows: Sequence[Row], as_json: bool) -> None:
+    if as_json:
+        typer.echo(json.dumps({row.key: row.as_json() for row in rows}, indent=1))
+        return
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table("", "value", "meaning", title=title)
+    for row in rows:
+        table.add_row(row.label, _number(row.value), row.note)
+    Console().print(table)
+
+
+def _number(value: float | None) -> str:
+    if value is None:
+        return "-"
+    return "none (infinite)" if math.isinf(value) else f"{value:.4g}"
+
+
+def _draw(points: Sequence[tuple[float, float]], axis: str, path: Path) -> None:
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(6, 4), layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.subplots()
+    finite = [(x, y) for x, y in points if math.isfinite(y) and y > 0]
+    axes.loglog([x for x, _ in finite], [y for _, y in finite], marker="o")
+    axes.set_xlabel(axis)
+    axes.set_ylabel("network epsilon")
+    axes.grid(visible=True, which="both", alpha=0.3)
+    figure.savefig(path)
