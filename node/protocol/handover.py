@@ -345,10 +345,20 @@ def _covers(grant: Grant, handoff: Handoff, promised: Epoch, now: float) -> bool
 # ---- start, restart, trouble ---------------------------------------------------------------------------------
 
 
+START_S_PER_USER = 0.05  # a machine needs this long to bring one more user up
+STAGGERED = 16
+
+
+def _start_patience(ctx: Context) -> float:
+    """How long to wait for a first sign of the walk: users near the starter look first, the others let them."""
+    place = min((ctx.me - ctx.start - 1) % ctx.n, STAGGERED)
+    return ctx.timing.start_timeout_s + START_S_PER_USER * ctx.n + place * ctx.timing.locate_timeout_s
+
+
 def resume(ctx: Context, state: State, inputs: Inputs) -> Step:
     """First event of a process: pick up where the journal ends. Bytes planned before a crash may have left."""
     durable, custody = state.durable, state.durable.custody
-    lease = ctx.timing.start_timeout_s if durable.mark.step < 0 else ctx.timing.lease_s
+    lease = _start_patience(ctx) if durable.mark.step < 0 else ctx.timing.lease_s
     state = state._replace(watch_at=inputs.now + lease * (1.0 + inputs.dice.unit() * 0.25))
     effects = _log_again(state, inputs)
     if durable.final:
