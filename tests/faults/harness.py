@@ -10,6 +10,7 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,7 @@ LOOK_EVERY_S = 0.02
 QUICK = {
     "connect_timeout_s": 0.5, "offer_timeout_s": 0.7, "handoff_timeout_s": 0.7, "retry_base_s": 0.02,
     "retry_max_s": 0.2, "down_ttl_s": 0.5, "grant_ttl_s": 10.0, "lease_s": 1.5, "locate_timeout_s": 0.7,
-    "start_timeout_s": 10.0, "stall_timeout_s": 60.0, "linger_s": 20.0,
+    "start_timeout_s": 10.0, "stall_timeout_s": 60.0, "linger_s": 3.0,
 }  # fmt: skip
 #: For runs in which nothing may be taken for dead: an overloaded machine must not look like a lost user.
 CALM = {"lease_s": 60.0, "offer_timeout_s": 5.0, "handoff_timeout_s": 5.0, "locate_timeout_s": 5.0}
@@ -112,7 +113,8 @@ class Town:
 
     def signal(self, number: signal.Signals, *names: str) -> None:
         for name in names:
-            os.kill(self.nursery.pids[name], number)
+            with suppress(ProcessLookupError):  # it ended by itself just now
+                os.kill(self.nursery.pids[name], number)
 
     def kill(self, *names: str) -> None:
         alive = [name for name in names if name in self.nursery.pids]
@@ -133,9 +135,10 @@ class Town:
         """End whatever still runs; only children of our own parent process."""
         if self._nursery is None:
             return
+        self.listen(0.0)
         for pid in list(self._nursery.pids.values()):
-            os.kill(pid, signal.SIGCONT)
-            os.kill(pid, signal.SIGKILL)
+            with suppress(ProcessLookupError):  # it ended by itself just now
+                os.kill(pid, signal.SIGKILL)
         self._nursery.close()
         self._nursery = None
         self.ready.clear()
