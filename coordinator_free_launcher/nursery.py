@@ -5,9 +5,11 @@ The parent routes nothing and knows nothing of the walk beyond the furthest step
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import selectors
+import signal
 import subprocess
 import sys
 import time
@@ -81,8 +83,14 @@ class Nursery:
             yield News("step", "", int(values["step"]))
 
     def close(self, patience_s: float = 15.0) -> None:
-        """Close the parent's input: not detached, it asks every user to stop; wait until all have."""
-        self._in.close()
+        """Close the parent's input: not detached, it asks every user to stop; wait until all have.
+
+        A parent that was killed can ask nobody: then the users it started are asked from here.
+        """
+        if self._process.poll() is not None:
+            self._stop_orphans()
+        with contextlib.suppress(BrokenPipeError):
+            self._in.close()
         deadline = time.monotonic() + patience_s
         while self._process.poll() is None and time.monotonic() < deadline:
             for _ in self.news(0.2):
@@ -91,6 +99,11 @@ class Nursery:
             self._process.kill()
             self._process.wait(5.0)
         self.release()
+
+    def _stop_orphans(self) -> None:
+        for pid in self.pids.values():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGTERM)
 
     def release(self) -> None:
         """Let go without a word (the users of a detached parent go on)."""

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from network_dp import view
+from network_dp.plan import PlanError
 from node import result_file
 from node.config import Bundle, Public, context, read_bundle
 from node.crash import CrashAt
@@ -62,7 +63,7 @@ def run(folder: Path, options: Options | None = None, public: Public | None = No
         runner = asyncio.Runner(loop_factory=_loop_factory())
         with runner:
             return runner.run(_serve(bundle, task, data, options, crash))
-    except (DataError, TaskError, BundleError) as error:
+    except (DataError, TaskError, PlanError, BundleError) as error:
         log.error("%s", error)
         return exits.BAD_INPUT
     except NodeError as error:
