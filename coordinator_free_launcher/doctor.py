@@ -19,7 +19,7 @@ from typing import Final
 import grpc
 from cryptography import x509
 
-from coordinator_free_launcher.identity import IdentityError, host_of, user_name
+from coordinator_free_launcher.identity import IdentityError, certificate_pem, host_of, user_name
 from network_dp.plan import User
 from node.app import addresses
 from node.config import DNS_SUFFIX, Bundle, read_bundle, spki_pin
@@ -126,7 +126,7 @@ def _port(user: User, address: str, answer_s: float, *, own: bool) -> str:
     return f"{address} answers in {1e3 * (time.monotonic() - begin):.0f} ms"
 
 
-def _served(bundle: Bundle, address: str, answer_s: float) -> x509.Certificate:
+def _served(bundle: Bundle, index: int, address: str, answer_s: float) -> x509.Certificate:
     """The certificate shown at an address, whatever it is: it is looked at here, not trusted."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
@@ -134,27 +134,23 @@ def _served(bundle: Bundle, address: str, answer_s: float) -> x509.Certificate:
     context.set_alpn_protocols(["h2"])
     context.load_cert_chain(bundle.folder / "cert.pem", bundle.folder / "key.pem")
     host, port = host_of(address), int(address.rsplit(":", 1)[1])
-    with (
-        socket.create_connection((host, port), timeout=answer_s) as plain,
-        context.wrap_socket(plain) as secure,
-    ):
-        shown = secure.getpeercert(binary_form=True)
-    if shown is None:
-        raise ssl.SSLError("no certificate")
-    return x509.load_der_x509_certificate(shown)
-
-
-def _certificate(bundle: Bundle, index: int, address: str, answer_s: float) -> str:
-    plan = bundle.public.plan
-    user = plan.users[index]
     try:
-        certificate = _served(bundle, address, answer_s)
+        with (
+            socket.create_connection((host, port), timeout=answer_s) as plain,
+            context.wrap_socket(plain) as secure,
+        ):
+            return x509.load_der_x509_certificate(secure.getpeercert(binary_form=True) or b"")
     except (OSError, ValueError) as error:
         raise _IllError(
             "certificate",
             f"what listens at {address} does not speak TLS with us ({type(error).__name__})",
-            f"another program may use that port; ask {user.name} which port its node listens on",
+            f"another program may use that port; ask {bundle.public.plan.names[index]} which port its node listens on",
         ) from None
+
+
+def _certificate(bundle: Bundle, index: int, address: str, answer_s: float) -> str:
+    user = bundle.public.plan.users[index]
+    certificate = _served(bundle, index, address, answer_s)
     shown = spki_pin(certificate)
     if shown != user.key:
         raise _IllError("certificate", *_wrong_key(bundle, user, certificate, shown, address))
@@ -191,10 +187,12 @@ def _wrong_key(bundle: Bundle, user: User, certificate: x509.Certificate, shown:
 
 
 def _status(bundle: Bundle, index: int, address: str, answer_s: float) -> str:
+    """Same plan, same time? Asked on the certificate shown there, renewed or not: its key was checked before."""
     name = bundle.public.plan.names[index]
-    credentials = grpc.ssl_channel_credentials(
-        bundle.public.certificates[index], bundle.key_pem, bundle.certificate_pem
-    )
+    shown = _served(bundle, index, address, answer_s)
+    if spki_pin(shown) != bundle.public.plan.users[index].key:
+        raise _IllError("certificate", f"{name} changed its key while being looked at", "run the doctor again")
+    credentials = grpc.ssl_channel_credentials(certificate_pem(shown), bundle.key_pem, bundle.certificate_pem)
     options = [
         ("grpc.ssl_target_name_override", name + DNS_SUFFIX),
         ("grpc.enable_http_proxy", 0),
@@ -213,6 +211,12 @@ def _status(bundle: Bundle, index: int, address: str, answer_s: float) -> str:
             "plan",
             f"{name} has another plan ({answer.context.plan_hash.hex()[:12]}, yours is {bundle.public.plan.hash[:12]})",
             "one of you has an old public folder: take the newest one (network-dp accept), on every machine",
+        )
+    if shown != x509.load_pem_x509_certificate(bundle.public.certificates[index]):
+        raise _IllError(
+            "certificate",
+            f"{name} has a newer or older certificate than the one you know: you will not send to it",
+            "certificates were signed again: take the newest public folder (network-dp accept), on every machine",
         )
     skew_s = answer.wall_time_s - (before_s + after_s) / 2.0
     if abs(skew_s) > SKEW_S + (after_s - before_s) / 2.0:

@@ -105,6 +105,16 @@ def test_another_plan(lan: Any, make_plan: Any, tmp_path: Path) -> None:
     assert "take the newest one" in said
 
 
+def test_a_renewed_certificate_the_others_do_not_have(lan: Any, make_plan: Any, tmp_path: Path) -> None:
+    lan.enrol(make_plan(3, timing=PATIENT), tmp_path)
+    cards = [Card.read(machine.folder / f"{machine.name}.card") for machine in lan.machines]
+    (tmp_path / "signer/public").rename(tmp_path / "old")
+    accept(sign(make_plan(3, timing=PATIENT), cards, tmp_path / "signer"), lan.machines[1].folder)
+    serve(lan, 1)
+    said = diagnosis(lan, 0, "user-1")
+    assert "BAD user-1: certificate: user-1 has a newer or older certificate" in said
+
+
 def test_a_new_key_after_signing(lan: Any, make_plan: Any, tmp_path: Path) -> None:
     """user-1 lost its key, made another and had only its own card signed again, with the others' old ones."""
     from coordinator_free_launcher.enrol import keygen
