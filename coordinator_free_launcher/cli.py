@@ -6,10 +6,12 @@ import typer
 
 from coordinator_free_launcher import (
     cli_analyze,
+    cli_bounds,
     cli_deploy,
     cli_identity,
     cli_plan,
     cli_run,
+    cli_simulate,
 )
 
 app = typer.Typer(
@@ -28,7 +30,9 @@ for module in (
     cli_run,
     cli_identity,
     cli_analyze,
+    cli_bounds,
     cli_deploy,
+    cli_simulate,
 ):
     module.register(app)
 
