@@ -112,7 +112,8 @@ async def _with_journal(
         log.warning("cut %d bytes of an unfinished record off the journal", journal.repaired_bytes)
     if options.rejoin and not journal.durable.rejoined:
         journal.mark_rejoined()
-    source, dice = sources(plan.insecure_seed, bundle.name, _count_life(bundle.state / "lives"))
+    life = _count_life(bundle.state / "lives")
+    source, dice = sources(plan.insecure_seed, bundle.name, life)
     frame = Frame(plan.run_id, plan.hash)
     ledger = (0,) * ctx.n if ctx.ledger else ()
     token_bytes = len(Token(task.initial(source), 0, 0, 0, ledger).encode())
@@ -136,12 +137,14 @@ async def _with_journal(
         Directory(bundle.public), frame, bundle.me, plan.names, token_bytes, runtime.ask, lambda: runtime.phase, VERSION
     )
     try:
-        return await _take_part(bundle, service, runtime, client, options)
+        return await _take_part(bundle, service, runtime, client, options, again=life > 1)
     finally:
         view_log.close()
 
 
-async def _take_part(bundle: Bundle, service: PeerService, runtime: Runtime, client: Client, options: Options) -> int:
+async def _take_part(
+    bundle: Bundle, service: PeerService, runtime: Runtime, client: Client, options: Options, *, again: bool
+) -> int:
     health = HealthService(service)
     try:
         server = await start_server(bundle, service, health)
@@ -155,7 +158,7 @@ async def _take_part(bundle: Bundle, service: PeerService, runtime: Runtime, cli
     gc.freeze()
     options.on_ready()
     log.info("serving on %s", bundle.bind)
-    runtime.begin()
+    runtime.begin(again=again)
     try:
         waited: set[asyncio.Future[Any]] = {runtime.stopped, asked}
         await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)

@@ -21,7 +21,7 @@ def describe(plan: Plan, task: Task, finished: Finished, ledger_size: int) -> di
         "plan": plan.hash,
         "name": plan.name,
         "task": plan.task.kind,
-        "epoch": list(finished.result.epoch),
+        "end": finished.result.end.hex(),  # names this end, under whichever epoch it was published (again)
         "insecure": plan.insecure_seed is not None,
     }
     if not finished.token:

@@ -86,8 +86,8 @@ class Runtime:
 
     # ---- events in --------------------------------------------------------------------------------------------
 
-    def begin(self) -> None:
-        self.feed(Begin())
+    def begin(self, *, again: bool) -> None:
+        self.feed(Begin(again))
         self._view_log.settle()
 
     def stop(self) -> None:

@@ -15,7 +15,9 @@ from node.protocol.values import Payload
 
 
 class Begin(NamedTuple):
-    """The process is serving. First event after a start or a restart."""
+    """The process is serving. First event after a start or a restart (``again``: this user ran before)."""
+
+    again: bool = False
 
 
 class Received(NamedTuple):

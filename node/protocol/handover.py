@@ -355,8 +355,10 @@ def _start_patience(ctx: Context) -> float:
     return ctx.timing.start_timeout_s + START_S_PER_USER * ctx.n + place * ctx.timing.locate_timeout_s
 
 
-def resume(ctx: Context, state: State, inputs: Inputs) -> Step:
-    """First event of a process: pick up where the journal ends. Bytes planned before a crash may have left."""
+def resume(ctx: Context, state: State, inputs: Inputs, *, again: bool = False) -> Step:
+    """First event of a process: pick up where the journal ends. Bytes planned before a crash may have left.
+
+    A user that ran before and took nothing yet may have been away while the others finished: it asks them."""
     durable, custody = state.durable, state.durable.custody
     lease = _start_patience(ctx) if durable.mark.step < 0 else ctx.timing.lease_s
     state = state._replace(watch_at=inputs.now + lease * (1.0 + inputs.dice.unit() * 0.25))
@@ -366,7 +368,7 @@ def resume(ctx: Context, state: State, inputs: Inputs) -> Step:
     elif durable.result is not None:
         state, more = state._replace(watch_at=inputs.now + ctx.timing.retry_base_s, handed=True), []
     elif custody is None:
-        waits = election.fresh(ctx, durable) and not election.starts(ctx, state)
+        waits = not again and election.fresh(ctx, durable) and not election.starts(ctx, state)
         state, more = (state, []) if waits else election.check(ctx, state, inputs)
     elif custody.hop.epoch < durable.promised or custody.acked:
         # Others may have gone on meanwhile: ask soon.

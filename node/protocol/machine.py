@@ -160,8 +160,8 @@ def _transition(ctx: Context, state: State, event: Event, inputs: Inputs) -> Ste
             return _tick(ctx, state, inputs)
         case Computed():
             return _custody(ctx, state, "computed", event, inputs)
-        case Begin():
-            return handover.resume(ctx, state, inputs)
+        case Begin(again):
+            return handover.resume(ctx, state, inputs, again=again)
         case Cold(peer):
             return handover.cold(state, peer), []
         case Stopping():

@@ -147,10 +147,11 @@ def adopt(ctx: Context, state: State, result: Result, inputs: Inputs) -> Step:
 
 
 def serve(ctx: Context, state: State, inputs: Inputs) -> Step:
-    """Started again after the end: answer late-comers for a while, then leave."""
+    """Started again after the end: answer late-comers, who look once a lease at least, then leave."""
     result = state.durable.result
     assert result is not None
-    state = state._replace(phase=Phase.DONE, watch_at=None, stop_at=inputs.now + ctx.timing.linger_s, checked=True)
+    linger_s = max(ctx.timing.linger_s, 1.5 * ctx.timing.lease_s)
+    state = state._replace(phase=Phase.DONE, watch_at=None, stop_at=inputs.now + linger_s, checked=True)
     value = _value(state)
     token = visit.read_token(ctx, value) if value else None
     return state, [Log(result_line(ctx, result.epoch, token, inputs)), Finished(result, value)]
