@@ -44,7 +44,7 @@ def new(
             file.write(text)
     except FileExistsError:
         raise fail(PlanError(f"{out} exists: give another name, nothing was written")) from None
-    except (PlanError, KeyError) as error:
+    except PlanError as error:
         raise fail(error) from None
     typer.echo(f"{out} written. Next: network-dp plan check {out}")
 

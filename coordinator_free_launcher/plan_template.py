@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from network_dp.plan import PlanError
+
 FIRST_PORT = 20000
 
 
@@ -38,6 +40,8 @@ radius = 10.0                # projection on a ball; leave it out for none""",
 
 def write_plan(wish: Wish) -> str:
     """TOML text with a sentence beside every choice."""
+    if wish.task != "mean" and wish.task not in _TASKS:
+        raise PlanError(f'task.kind = "{wish.task}": must be one of sum, mean, histogram, sgd')
     ring = wish.topology == "ring"
     length = f"rounds = {wish.length}" if ring else f"steps = {wish.length}"
     meaning = "everybody contributes this often" if ring else "visits in all; the next user is drawn among all"

@@ -78,7 +78,10 @@ class _Table:
         value = self._take(key, (int, float), allowed.strip(), default)
         if value is default:
             return value
-        number = float(value)
+        try:
+            number = float(value)
+        except OverflowError:
+            number = math.inf
         too_low = above is not None and number <= above
         if not math.isfinite(number) or too_low or (most is not None and number > most):
             raise self.fail(key, value, allowed.strip())
@@ -115,6 +118,8 @@ class _Table:
         for name, item in value.items():
             if not isinstance(item, str | int | float | bool):
                 raise self.fail(f"{key}.{name}", item, "must be a text, number, true or false")
+            if isinstance(item, float) and not math.isfinite(item):
+                raise self.fail(f"{key}.{name}", item, "must be finite")
         return dict(value)
 
     def close(self, known: str) -> None:
@@ -129,14 +134,20 @@ def _keys(kind: type) -> str:
 
 def _address(table: _Table, key: str, default: Any = ...) -> Any:
     allowed = 'must be "HOST:PORT" with a port from 1 to 65535'
-    value = table.text(key, re.compile(r"[^\s:\[\]/]+:\d{1,5}|\[[0-9a-fA-F:.]+\]:\d{1,5}"), allowed, default)
+    value = table.text(key, re.compile(r"[^\s:\[\]/]+:[0-9]{1,5}|\[[0-9a-fA-F:.]+\]:[0-9]{1,5}"), allowed, default)
     if value is not default and not 1 <= int(value.rsplit(":", 1)[1]) <= 65535:
         raise table.fail(key, value, allowed)
     return value
 
 
+def _place(address: str) -> tuple[str, int]:
+    """The same for all spellings of one address."""
+    host, port = address.rsplit(":", 1)
+    return host.lower(), int(port)
+
+
 def _users(top: _Table) -> tuple[User, ...]:
-    users, seen_names, seen_addresses = [], set[str](), dict[str, str]()
+    users, seen_names, seen_addresses = [], set[str](), dict[tuple[str, int], str]()
     for table in top.tables("users"):
         user = User(
             name=table.text("name", NAME, "must be lower-case letters, digits and dashes, at most 63"),
@@ -148,12 +159,13 @@ def _users(top: _Table) -> tuple[User, ...]:
         table.close(_keys(User))
         if user.name in seen_names:
             raise table.fail("name", user.name, "is taken by another user: names must differ")
-        if user.address in seen_addresses:
+        place = _place(user.address)
+        if place in seen_addresses:
             raise table.fail(
-                "address", user.address, f"is also the address of {seen_addresses[user.address]}: addresses must differ"
+                "address", user.address, f"is also the address of {seen_addresses[place]}: addresses must differ"
             )
         seen_names.add(user.name)
-        seen_addresses[user.address] = user.name
+        seen_addresses[place] = user.name
         users.append(user)
     if not 2 <= len(users) <= MAX_USERS:
         raise PlanError(f"users: {len(users)} given; a run needs from 2 to {MAX_USERS:,} users")
@@ -350,8 +362,9 @@ def _value(value: object) -> str:
     if isinstance(value, float):
         return repr(value)
     if isinstance(value, dict):
-        return "{ " + ", ".join(f"{key} = {_value(item)}" for key, item in value.items()) + " }"
-    return json.dumps(value)
+        return "{ " + ", ".join(f"{_value(key)} = {_value(item)}" for key, item in value.items()) + " }"
+    # A JSON string is a TOML string, but for surrogate pairs (so: no escapes beyond ASCII) and DEL.
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def dump(plan: Plan) -> str:
