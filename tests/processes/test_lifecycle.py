@@ -96,7 +96,7 @@ def test_a_detached_run_outlives_its_launcher_and_the_parent_of_its_users(tmp_pa
 
 
 def test_status_tells_who_runs_and_who_has_a_result(tmp_path: Path) -> None:
-    plan, run = _provisioned(tmp_path, steps=10)
+    _, run = _provisioned(tmp_path, steps=10)
 
     def standing() -> set[str]:
         return {row["standing"] for row in json.loads(call("status", run, "--json").stdout)}
