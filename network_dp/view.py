@@ -91,6 +91,7 @@ class Record:
         return int(self.fields["step"])
 
 
+_TEXT: Final = json.JSONEncoder(separators=(",", ":"), allow_nan=False)
 _WHOLE = ("step", "visit", "units", "count", "contributions")
 
 
@@ -135,7 +136,7 @@ def encode(kind: str, **fields: Any) -> str:
     """One record to its line (without the newline); the writer's half of ``decode``."""
     required, optional = FIELDS[kind]
     assert required <= fields.keys() <= required | optional, f"{kind}: {sorted(fields)}"
-    return json.dumps({"kind": kind, **fields}, separators=(",", ":"), allow_nan=False)
+    return _TEXT.encode({"kind": kind, **fields})
 
 
 def exported(record: Record) -> str | None:

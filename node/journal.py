@@ -14,6 +14,7 @@ import fcntl
 import json
 import os
 import struct
+import time
 import zlib
 from collections.abc import Mapping
 from pathlib import Path
@@ -27,15 +28,22 @@ from node.protocol.values import Hop
 
 MAGIC: Final = b"NDPJRN1\n"
 COMPACT_BYTES: Final = 1 << 20
+LOCK_TRIES: Final = 10
+LOCK_PAUSE_S: Final = 0.02
 _HEAD: Final = struct.Struct("<QI")
 _BODY: Final = struct.Struct("<II")
-_MAPS: Final = frozenset({"edges", "taken", "given", "votes"})
 
 
 # ---- values to bytes -----------------------------------------------------------------------------------------
 
 
+_TEXT: Final = json.JSONEncoder(separators=(",", ":"))
+_PLAIN: Final = (int, str, bool, float, type(None))
+
+
 def _pack(value: Any, blobs: list[bytes]) -> Any:
+    if type(value) in _PLAIN:
+        return value
     match value:
         case bytes():
             blobs.append(value)
@@ -51,7 +59,7 @@ def _pack(value: Any, blobs: list[bytes]) -> Any:
         case tuple():
             return ["e", *value]
         case _:
-            return value
+            raise TypeError(f"{type(value).__name__} has no place in a journal")
 
 
 class _Blobs:
@@ -88,7 +96,7 @@ def _unpack(value: Any, blobs: _Blobs) -> Any:
 def encode_changes(changes: Mapping[str, Any]) -> bytes:
     """One record, head and all."""
     blobs: list[bytes] = []
-    text = json.dumps({name: _pack(value, blobs) for name, value in changes.items()}, separators=(",", ":")).encode()
+    text = _TEXT.encode({name: _pack(value, blobs) for name, value in changes.items()}).encode()
     rest = b"".join((text, *blobs))
     body = _BODY.pack(zlib.crc32(rest), len(text)) + rest
     return _HEAD.pack(len(body), zlib.crc32(struct.pack("<Q", len(body)))) + body
@@ -112,15 +120,20 @@ def decode_body(body: memoryview) -> dict[str, Any]:
 
 
 def replay(data: bytes, start: Durable, where: Path) -> tuple[Durable, int]:
-    """The state after all whole records, and the length of the file up to there."""
+    """The state after all whole records, and the length of the file up to there.
+
+    A torn record is the last: behind it is nothing, or zeros (a length that was extended, bytes that never came).
+    """
     durable, at, view = start, len(MAGIC), memoryview(data)
     while at < len(data):
-        if not any(view[at:]):  # zeros: a length that was extended, bytes that never came
+        if not any(view[at:]):
             break
         if len(data) - at < _HEAD.size:
             break
         size, checksum = _HEAD.unpack_from(data, at)
         if zlib.crc32(struct.pack("<Q", size)) != checksum:
+            if not any(view[at + _HEAD.size :]):
+                break
             raise CorruptJournalError(f"{where}: damaged at byte {at}. Restore this disk, or come back with --rejoin.")
         end = at + _HEAD.size + size
         if end > len(data):
@@ -128,12 +141,26 @@ def replay(data: bytes, start: Durable, where: Path) -> tuple[Durable, int]:
         try:
             changes = decode_body(view[at + _HEAD.size : end])
         except (ValueError, TypeError, struct.error) as error:
-            if end == len(data):
+            if not any(view[end:]):
                 break
             text = f"{where}: damaged at byte {at} ({error}). Restore this disk, or come back with --rejoin."
             raise CorruptJournalError(text) from None
         durable, at = apply(durable, changes), end
     return durable, at
+
+
+def _locked(folder: Path) -> int:
+    """The folder's lock, held by this process; somebody who only looks (``status``) holds it for a moment."""
+    lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+    for attempt in range(LOCK_TRIES):
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return lock
+        except OSError:
+            if attempt + 1 < LOCK_TRIES:
+                time.sleep(LOCK_PAUSE_S)
+    os.close(lock)
+    raise LockedError(f"{folder} is in use by another process: this user runs already")
 
 
 class Journal:
@@ -142,16 +169,18 @@ class Journal:
     def __init__(self, folder: Path, start: Durable, *, sync: bool) -> None:
         self._path = folder / "journal"
         self._sync = sync
-        self._lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            os.close(self._lock)
-            raise LockedError(f"{folder} is in use by another process: this user runs already") from None
+        self._lock = _locked(folder)
         self._file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
+        try:
+            self._open(start)
+        except BaseException:
+            self.close()
+            raise
+
+    def _open(self, start: Durable) -> None:
         data = self._path.read_bytes()
-        if len(data) < len(MAGIC):
-            self._begin(data)
+        if len(data) < len(MAGIC) and MAGIC.startswith(data.rstrip(b"\0")):
+            self._begin()
             data = MAGIC
         if not data.startswith(MAGIC):
             raise CorruptJournalError(f"{self._path} is not a journal of this version")
@@ -162,9 +191,13 @@ class Journal:
             os.ftruncate(self._file, self._size)
         self._compact_at = max(COMPACT_BYTES, 4 * self._size)
 
-    def _begin(self, found: bytes) -> None:
+    def _begin(self) -> None:
+        """An empty journal, durable together with its name in the folder."""
         try:
-            self._write(MAGIC[len(found) :] if MAGIC.startswith(found) else MAGIC, sync=True)
+            os.ftruncate(self._file, 0)
+            self._write(MAGIC, sync=True)
+            if self._sync:
+                self._sync_folder()
         except OSError as error:
             raise DiskFullError(f"{self._path}: {error.strerror}") from None
 

@@ -133,7 +133,8 @@ def check(ctx: Context, state: State, inputs: Inputs) -> Step:
         patience = ctx.timing.start_timeout_s / 2 if starts(ctx, state) else 0.0
         state = state._replace(check_until=inputs.now + patience)
     state = state._replace(retry_at=None, watch=Watch.RESTING, heard={})
-    if ctx.n <= CHECK_EVERYBODY_UP_TO:
+    # A lost disk must hear of every promise it may have given: a sample is not enough for that.
+    if ctx.n <= CHECK_EVERYBODY_UP_TO or state.durable.rejoined:
         return _ask(state, ctx.others, Locate())
     return _ask(state, _some(sorted(ctx.others), CHECK_SAMPLE, inputs), Locate())
 
@@ -251,7 +252,7 @@ def watch(ctx: Context, state: State, inputs: Inputs) -> Step:
     if in_hand(ctx, state) or state.phase in (Phase.PUBLISHING, Phase.DONE):
         return _rest(ctx, state, inputs, fresh=True), []
     custody = state.durable.custody
-    if state.durable.result is None and custody is not None and custody.acked and custody.next != ctx.me:
+    if state.durable.result is None and custody is not None and state.durable.acked and custody.next != ctx.me:
         query = state.query + 1
         state = state._replace(watch=Watch.PROBING, watch_at=None, query=query, asked=frozenset({custody.next}))
         return state, [Send(custody.next, query, Locate())]
@@ -421,7 +422,7 @@ def _issue(
     """Send a token that is not a visit's: an initial one, or one taken up again."""
     durable = state.durable
     number = durable.visits + 1
-    custody = Custody(hop, number, cause, UNROUTED, hop, token.encode(), b"", False, units, line, "", False)
+    custody = Custody(hop, number, cause, UNROUTED, hop, token.encode(), b"", False, units, line, "")
     state = state._replace(durable=durable._replace(custody=custody, visits=number), draft=None, tries=0)
     route = routing.choose(ctx, state, hop.step, inputs, barred=frozenset())
     if route is None:  # enough users answered just now: what was believed of them before is out of date

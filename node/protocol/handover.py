@@ -184,7 +184,7 @@ def delivered(ctx: Context, state: State, inputs: Inputs) -> Step:
     custody = _custody(state)
     given = {**state.durable.given, custody.next: custody.out_hop}
     state = state._replace(
-        durable=state.durable._replace(custody=custody._replace(acked=True), given=given),
+        durable=state.durable._replace(given=given),
         phase=Phase.IDLE, draft=None, handed=True, tries=0, retry_at=None, stalled_since=None,
         watch_at=inputs.now + ctx.timing.lease_s, watch_round=0, deferred=0,
     )  # fmt: skip
@@ -370,7 +370,7 @@ def resume(ctx: Context, state: State, inputs: Inputs, *, again: bool = False) -
     elif custody is None:
         waits = not again and election.fresh(ctx, durable) and not election.starts(ctx, state)
         state, more = (state, []) if waits else election.check(ctx, state, inputs)
-    elif custody.hop.epoch < durable.promised or custody.acked:
+    elif custody.hop.epoch < durable.promised or durable.acked:
         # Others may have gone on meanwhile: ask soon.
         state = state._replace(handed=True, watch_at=inputs.now + ctx.timing.retry_max_s * inputs.dice.unit())
         state, more = election.check(ctx, state, inputs)
@@ -387,9 +387,9 @@ def _log_again(state: State, inputs: Inputs) -> list[Effect]:
     if custody is None:
         return []
     lines = [custody.visit_line]
-    if custody.sent_line and not custody.acked:
+    if custody.sent_line and not state.durable.acked:
         lines.append(custody.sent_line)
-    if custody.hop.epoch < state.durable.promised and not custody.acked and not state.durable.final:
+    if custody.hop.epoch < state.durable.promised and not state.durable.acked and not state.durable.final:
         lines.append(abandoned_line(custody, state.durable.promised, inputs))
     return [Log(line) for line in lines]
 

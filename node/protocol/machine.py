@@ -114,8 +114,11 @@ def step(ctx: Context, state: State, event: Event, inputs: Inputs) -> Step:
     if after.durable is not state.durable:
         changes = diff(state.durable, after.durable)
         if changes:
-            effects = [Persist(changes, _needs_sync(state.durable, changes)), *effects]
+            effects = [Persist(changes, _needs_sync(changes)), *effects]
     return after, effects
+
+
+MAPPINGS = frozenset({"edges", "taken", "given", "votes"})
 
 
 def diff(before: Durable, after: Durable) -> dict[str, Any]:
@@ -125,7 +128,7 @@ def diff(before: Durable, after: Durable) -> dict[str, Any]:
     for name, old, new in pairs:
         if new is old or new == old:
             continue
-        if isinstance(new, Mapping):
+        if name in MAPPINGS:
             changes[name] = {key: value for key, value in new.items() if old.get(key) != value}
         else:
             changes[name] = new
@@ -135,19 +138,15 @@ def diff(before: Durable, after: Durable) -> dict[str, Any]:
 def apply(durable: Durable, changes: Mapping[str, Any]) -> Durable:
     """The inverse of ``diff``: replaying all changes from the first gives the durable state back."""
     merged: dict[str, Any] = {
-        name: {**getattr(durable, name), **value} if isinstance(value, Mapping) else value
+        name: {**getattr(durable, name), **value} if name in MAPPINGS else value
         for name, value in changes.items()
     }
     return durable._replace(**merged)
 
 
-def _needs_sync(before: Durable, changes: Mapping[str, Any]) -> bool:
+def _needs_sync(changes: Mapping[str, Any]) -> bool:
     """An acknowledgement seen, or a vote received, can be asked for again; everything else must survive power loss."""
-    if changes.keys() <= {"given", "votes"}:
-        return False
-    custody = changes.get("custody")
-    only_ack = changes.keys() <= {"given", "custody"} and before.custody is not None and custody is not None
-    return not (only_ack and custody == before.custody._replace(acked=True))  # type: ignore[union-attr]
+    return not changes.keys() <= {"given", "votes"}
 
 
 def _transition(ctx: Context, state: State, event: Event, inputs: Inputs) -> Step:

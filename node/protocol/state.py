@@ -60,7 +60,6 @@ class Custody(NamedTuple):
     units: int
     visit_line: str
     sent_line: str
-    acked: bool
 
 
 class Durable(NamedTuple):
@@ -82,6 +81,11 @@ class Durable(NamedTuple):
     kept: bytes = b""  # at the user that keeps the value: the name of the end, then the final token
     final: bool = False
     rejoined: bool = False
+
+    @property
+    def acked(self) -> bool:
+        """Has the next user acknowledged the last token?"""
+        return self.custody is not None and self.given.get(self.custody.next) == self.custody.out_hop
 
 
 class Grant(NamedTuple):

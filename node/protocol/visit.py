@@ -69,7 +69,7 @@ def open_visit(
     index = routing.round_of(ctx, hop.step) if ctx.ring else durable.contributions + 1
     draft = Draft(token, None, supply, durable.contributions, opening)
     custody = Custody(
-        hop, durable.visits + 1, cause, UNROUTED, hop, raw, b"", False, 0, line, "", False
+        hop, durable.visits + 1, cause, UNROUTED, hop, raw, b"", False, 0, line, ""
     )  # fmt: skip
     state = state._replace(
         durable=durable._replace(visits=durable.visits + 1, custody=custody), draft=draft, handed=False, tries=0
@@ -247,6 +247,6 @@ def route_to(
         tag = hop_tag(key, ctx.run_id, hop, digest(data))
         line = view.encode("sent", step=hop.step, to=ctx.names[route.next], tag=tag, **fields)
     custody = custody._replace(
-        next=route.next, out_hop=hop, out=data, key=key, real=real, units=units, sent_line=line, acked=False
+        next=route.next, out_hop=hop, out=data, key=key, real=real, units=units, sent_line=line
     )
     return state._replace(durable=durable._replace(custody=custody), phase=Phase.ROUTING, handed=False)
