@@ -30,7 +30,8 @@ class Faults:
     refuse_at: int | None = None  # the first receiver drawn for this step refuses
     noise_scale: Mapping[int, float] = field(default_factory=dict)  # user -> factor on its noise
     choose: Callable[[np.random.Generator, int, int], int] | None = None  # (rng, holder, n) -> next
-    no_duty: bool = False  # ring: the duty counter forgets that users were skipped
+    count_hops: bool = False  # ring: the paper's counter, one noise in every n - 1 hops walked
+    stale_reissue: bool = False  # the re-issuer adds no fresh noise
     ignore_cap: frozenset[int] = frozenset()
 
 
@@ -71,6 +72,7 @@ class Walk:
         self.visits, self.given = [0] * plan.n, [0] * plan.n
         self.edges: dict[tuple[int, int], int] = {}
         self.time = 1000.0
+        self.hops = 0
         run_id = plan.run_id
         for user in range(plan.n):
             self.log(user, "header", schema=view.SCHEMA, run=run_id, plan=self.hash, user=self.names[user],
@@ -117,8 +119,9 @@ class Walk:
         if not self.ring or self.sgd or self.rr:
             return 1
         full, share, w, seen = self.plan.unit_count, int(self.plan.noise.spread), self.token["w"], self.token["seen"]
-        if self.faults.no_duty:
-            return int(to is not None and w == 0) + share
+        if self.faults.count_hops:
+            self.hops += 1
+            return int(to is not None and self.hops % (self.n - 1) == 1)
         if to is None and self.plan.walk.release != "all":
             return share
         receivers = [to] if to is not None else [v for v in range(self.n) if v != sender]
@@ -284,6 +287,8 @@ class Walk:
         self.arrive(issuer, old_step - 1, "reissue", None, base=[*old_epoch, old_step])
         next_to, next_step = self.next_hop(issuer, old_step - 1)
         units = 1 if self.sgd or self.rr else self.plan.unit_count
+        if self.faults.stale_reissue:
+            units = 0
         noise = None if self.rr else self.noise(issuer, units, None)
         dummies = self.uniform_elements(1) if self.rr else None
         fields: dict[str, Any] = {

@@ -1,0 +1,3 @@
+"""The old place of ``analyze_runs``, kept while callers move to ``analyzer.analysis``."""
+
+from analyzer.analysis import analyze_runs as analyze_runs

@@ -1,0 +1,63 @@
+"""Honest runs pass, whatever the task, the topology and the faults."""
+
+from __future__ import annotations
+
+import pytest
+
+from analyzer.analysis import analyze_runs
+from analyzer.verdict import Status
+from tests.analyzer.conftest import GRID, SGD
+from tests.analyzer.generate import Faults, plan_text, write_run
+
+
+def failures(analyses):
+    return [(check.id, check.observed, check.evidence[:2]) for run in analyses.runs for check in run.checks
+            if check.status is not Status.PASS]  # fmt: skip
+
+
+def test_an_honest_run_passes(tmp_path, any_plan):
+    write_run(tmp_path, any_plan, 7)
+    analyses = analyze_runs([tmp_path])
+    assert analyses.status is Status.PASS, failures(analyses)
+
+
+@pytest.mark.parametrize(
+    ("text", "faults"),
+    [
+        (plan_text(), Faults(lose_at=20, lose_after=4)),
+        (plan_text(), Faults(lose_at=20)),
+        (plan_text(), Faults(refuse_at=20)),
+        (plan_text("ring", 6, 5), Faults(lose_at=12, lose_after=3)),
+        (plan_text("ring", 6, 5), Faults(dead=frozenset({2}))),
+        (plan_text("ring", 6, 5, noise=f"sigma = 2.0\n{GRID}\nspread = true"), Faults(dead=frozenset({2}))),
+        (plan_text("ring", 6, 5, noise=f"sigma = 2.0\n{GRID}\nspread = true"), Faults(lose_at=12, lose_after=3)),
+        (plan_text(task=SGD, noise="sigma = 3.0"), Faults(lose_at=20, lose_after=4)),
+        (plan_text(task=SGD, noise="sigma = 3.0"), Faults(refuse_at=20)),
+    ],
+)
+def test_an_honest_run_with_faults_passes(tmp_path, text, faults):
+    write_run(tmp_path, text, 11, faults)
+    analyses = analyze_runs([tmp_path])
+    assert analyses.status is Status.PASS, failures(analyses)
+
+
+@pytest.mark.slow
+def test_at_least_999_of_1000_honest_runs_pass(tmp_path):
+    """The checks together cry wolf with probability below 1e-5 a run, so not even one of 1000 should."""
+    texts = [plan_text(length=40), plan_text("ring", 4, 4), plan_text(n=4, length=30, task=SGD, noise="sigma = 3.0")]
+    failed = []
+    for seed in range(1000):
+        folder = tmp_path / str(seed)
+        write_run(folder, texts[seed % 3], 1000 + seed)
+        analyses = analyze_runs([folder])
+        if analyses.status is not Status.PASS:
+            failed.append((seed, failures(analyses)))
+    assert len(failed) <= 1, failed
+
+
+def test_errors_of_several_runs_are_judged_together(tmp_path):
+    for number in range(1, 5):
+        write_run(tmp_path / str(number), plan_text(run_number=number), number)
+    analyses = analyze_runs([tmp_path / str(number) for number in range(1, 5)])
+    assert {check.id for check in analyses.together} == {"runs-mean", "runs-variance"}
+    assert analyses.status is Status.PASS

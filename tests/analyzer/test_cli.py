@@ -1,0 +1,100 @@
+"""The command line: exit codes, JSON, one plain sentence for bad input."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from coordinator_free_launcher import cli_analyze
+from tests.analyzer import tamper
+from tests.analyzer.generate import plan_text, write_run
+
+
+@pytest.fixture
+def call():
+    app = typer.Typer()
+    cli_analyze.register(app)
+    return lambda *words: CliRunner().invoke(app, [str(word) for word in words])
+
+
+@pytest.fixture
+def run(tmp_path):
+    write_run(tmp_path / "run", plan_text(n=4, length=20), 1)
+    return tmp_path / "run"
+
+
+def test_pass_is_0(call, run):
+    result = call("analyze", run)
+    assert result.exit_code == 0 and result.output.startswith("PASS")
+
+
+def test_fail_is_1_and_names_the_line(call, run):
+    line = tamper.change(run, "user-2", "sent", 0, lambda x: x["noise"].__setitem__(0, x["noise"][0] + 1))
+    result = call("analyze", run)
+    assert result.exit_code == 1
+    assert f"view.jsonl:{line}" in result.output.replace("\n", "").replace(" ", "")
+
+
+def test_unknown_is_2(call, run):
+    assert call("analyze", tamper.log_of(run, "user-1")).exit_code == 2
+
+
+@pytest.mark.parametrize("words", [["nowhere"], ["RUN", "--truth", "many"], ["RUN", "--colluders", "stranger"]])
+def test_bad_input_is_4_in_one_sentence(call, run, words):
+    result = call("analyze", *(run if word == "RUN" else word for word in words))
+    assert result.exit_code == 4
+    assert len(result.stderr.strip().splitlines()) == 1
+
+
+def test_a_corrupt_log_is_4_and_named(call, run):
+    tamper.log_of(run, "user-1").write_text("garbage\n")
+    result = call("analyze", run)
+    assert result.exit_code == 4 and "user-1/state/view.jsonl:1:" in result.stderr
+
+
+def test_json_has_every_documented_field(call, run):
+    body = json.loads(call("analyze", run, "--json", "--colluders", "user-0,user-1", "--max-colluders", 2).stdout)
+    assert body["schema"] == "network-dp/verdict/1" and body["status"] == "PASS"
+    assert set(body) == {"schema", "status", "run", "notes", "checks", "privacy", "utility", "alone", "users"}
+    for check in body["checks"]:
+        assert set(check) == {"id", "title", "status", "observed", "bound", "rule", "theory", "number", "limit",
+                              "evidence_count", "evidence"}  # fmt: skip
+        assert check["rule"] and check["theory"]
+    assert [len(item["members"]) for item in body["privacy"]["collusions"]] == [2, 2]
+
+
+def test_json_has_no_infinity(call, tmp_path):
+    write_run(tmp_path, plan_text("ring", 4, 3), 1)
+    result = call("analyze", tmp_path, "--json", "--max-colluders", 2)
+    body = json.loads(result.stdout, parse_constant=pytest.fail)
+    assert body["privacy"]["local_epsilon"] == "inf"
+
+
+def test_the_truth_may_be_a_number_a_file_or_a_demo_s_json(call, run, tmp_path):
+    (tmp_path / "truth.txt").write_text("2.0\n")
+    (tmp_path / "truth.json").write_text('{"kind": "sum", "users": 4, "sum": [2.0]}')
+    for truth in ("2.0", tmp_path / "truth.txt", tmp_path / "truth.json"):
+        body = json.loads(call("analyze", run, "--json", "--truth", truth).stdout)
+        assert body["utility"]["truth"] == [2.0]
+        assert "truth" in {check["id"] for check in body["checks"]}
+
+
+def test_export_writes_a_log_without_values(call, run, tmp_path):
+    result = call("export", tamper.log_of(run, "user-1"), "--out", tmp_path / "mine.jsonl")
+    assert result.exit_code == 0
+    assert '"values":false' in (tmp_path / "mine.jsonl").read_text().splitlines()[0]
+
+
+def test_one_user_alone_gets_its_own_numbers(call, run):
+    body = json.loads(call("analyze", tamper.log_of(run, "user-1"), "--json").stdout)
+    own = body["alone"]
+    lines = tamper.read(run, "user-1")
+    assert own["visits"] == sum(line["kind"] == "visit" and line["step"] > 0 for line in lines)
+    assert own["contributions"] == sum(bool(line.get("real")) for line in lines)
+    assert own["spent_epsilon"] > 0 and own["learned_epsilon"] > 0
+    status = {check["id"]: check["status"] for check in body["checks"]}
+    assert status.pop("visits") == "PASS"
+    assert set(status.values()) == {"UNKNOWN"}, "the rest is unknown, never a PASS"

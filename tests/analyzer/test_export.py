@@ -1,0 +1,81 @@
+"""An exported log carries the chain and nothing that depends on data, noise or the clock."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+
+import numpy as np
+import pytest
+
+from analyzer.analysis import analyze_runs
+from analyzer.export import export
+from analyzer.verdict import Status
+from tests.analyzer import tamper
+from tests.analyzer.generate import plan_text, write_run
+
+
+@pytest.fixture
+def shown(tmp_path):
+    """A run, and the same run as its users would hand it over."""
+    write_run(tmp_path / "run", plan_text(n=4, length=60), 1)
+    (tmp_path / "shown").mkdir()
+    for user in range(4):
+        export(tamper.log_of(tmp_path / "run", f"user-{user}"), tmp_path / "shown" / f"user-{user}.jsonl")
+    return tmp_path
+
+
+def numbers_in(value):
+    if isinstance(value, dict):
+        return [number for item in value.values() for number in numbers_in(item)]
+    if isinstance(value, list):
+        return [number for item in value for number in numbers_in(item)]
+    return [value] if isinstance(value, int | float) and not isinstance(value, bool) else []
+
+
+def test_no_value_time_or_key_survives(shown):
+    allowed = {"epoch", "step", "visit", "from", "to", "tag", "cause", "base", "by", "real", "units", "contributions",
+               "kind", "schema", "run", "plan", "user", "values", "insecure"}  # fmt: skip
+    for path in sorted((shown / "shown").iterdir()):
+        lines = [json.loads(line) for line in path.read_text().splitlines()]
+        assert set().union(*(line.keys() for line in lines)) <= allowed
+        assert max(numbers_in(lines)) <= 60, "no number larger than a step: tokens and times are far larger"
+
+
+def test_a_tag_cannot_be_tested_against_a_guess(shown):
+    """Nothing exported links a tag to its token: equal exports come from any values under other keys."""
+    lines = tamper.read(shown / "run", "user-1")
+    tokens = [line["sent"] for line in lines if line["kind"] == "sent"]
+    text = (shown / "shown" / "user-1.jsonl").read_text()
+    for token in tokens:
+        for form in (json.dumps(token), json.dumps(token[0]), repr(token)):
+            assert hashlib.sha256(form.encode()).hexdigest() not in text
+    changed = [dict(line, sent=[1]) if line["kind"] == "sent" else line for line in lines]
+    tamper.rewrite(shown / "run", "user-1", changed)
+    export(tamper.log_of(shown / "run", "user-1"), shown / "again.jsonl")
+    assert (shown / "again.jsonl").read_text() == text
+
+
+def test_exported_logs_give_the_same_exposure_and_an_honest_unknown(shown):
+    (full,) = analyze_runs([shown / "run"]).runs
+    (bare,) = analyze_runs([shown / "shown"], plan=shown / "run" / "plan.toml").runs
+    np.testing.assert_array_equal(full.privacy.exposure, bare.privacy.exposure)
+    status = {check.id: check.status for check in bare.checks}
+    assert status["links"] is status["steps"] is status["exposure"] is Status.PASS
+    assert status["conservation"] is status["noise"] is Status.UNKNOWN
+    assert bare.status is Status.UNKNOWN
+
+
+def test_a_broken_chain_shows_in_exported_logs_too(shown):
+    path = shown / "shown" / "user-2.jsonl"
+    lines = path.read_text().splitlines()
+    path.write_text("\n".join(line for i, line in enumerate(lines) if i != 4) + "\n")
+    assert analyze_runs([shown / "shown"], plan=shown / "run" / "plan.toml").status is Status.FAIL
+
+
+def test_a_compressed_export_says_nothing_about_the_clock(shown):
+    export(tamper.log_of(shown / "run", "user-1"), shown / "a.jsonl.gz")
+    packed = (shown / "a.jsonl.gz").read_bytes()
+    assert packed[4:8] == b"\0\0\0\0"
+    assert gzip.decompress(packed).decode() == (shown / "shown" / "user-1.jsonl").read_text()

@@ -1,0 +1,192 @@
+"""Exposure from the logs, against dumb oracles that look at the raw lines only."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import numpy as np
+import pytest
+
+from analyzer.analysis import analyze_runs
+from analyzer.exposures import Measure
+from network_dp import bounds, exposure, gaussian, plan_reader
+from network_dp.exposure import Observation, general
+from tests.analyzer import tamper
+from tests.analyzer.conftest import GRID, SGD
+from tests.analyzer.generate import Faults, plan_text, write_run
+
+
+def analysis_of(run, **options):
+    (analysis,) = analyze_runs([run], **options).runs
+    return analysis
+
+
+def raw_lines(run, plan):
+    """All lines of all users with their owner."""
+    return [(user, line) for user, name in enumerate(plan.names) for line in tamper.read(run, name)]
+
+
+def oracle(run, observers=None):
+    """c' Sigma^+ c over ALL that each observer was sent, straight from the lines: every token traced to the start."""
+    plan = plan_reader.parse((run / "plan.toml").read_text())
+    names = {name: index for index, name in enumerate(plan.names)}
+    lines = raw_lines(run, plan)
+    visits = {(u, x["visit"]): x for u, x in lines if x["kind"] == "visit"}
+    sents = [(u, x) for u, x in lines if x["kind"] in ("sent", "finish")]
+    by_tag = {x["tag"]: (u, x) for u, x in sents if "tag" in x}
+
+    def parent(u, x):
+        visit = visits[u, x["visit"]]
+        if visit["cause"] == "handoff":
+            return by_tag[visit["tag"]]
+        if visit["cause"] == "reissue":
+            *epoch, step = visit["base"]
+            return next((w, y) for w, y in sents if w == u and y["epoch"] == epoch and y["step"] == step)
+        return None
+
+    def observation(u, x, observer):
+        contributions, noises, here = {}, {}, (u, x)
+        while here is not None:
+            w, y = here
+            if w not in observer:
+                if y["real"]:
+                    contributions[w] = contributions.get(w, 0) + 1
+                for unit in range(y["units"]):
+                    noises[w, y["visit"], unit] = 1 / math.sqrt(plan.unit_count)
+            here = parent(w, y)
+        return Observation(contributions, noises)
+
+    seen = np.zeros((plan.n, plan.n))
+    for v in range(plan.n):
+        observer = (observers or {}).get(v, {v})
+        shown = [
+            observation(u, x, observer)
+            for u, x in sents
+            if (x["kind"] == "finish" and plan.walk.release == "all") or names.get(x.get("to")) in observer
+        ]
+        for u, value in general(shown).items():
+            seen[u, v] = value
+    return seen
+
+
+@pytest.mark.parametrize(
+    ("text", "faults"),
+    [
+        (plan_text(n=4, length=25), None),
+        (plan_text(n=4, length=25, release="holder"), None),
+        (plan_text(n=4, length=25, caps="contributions = 3\nedge = 1"), None),
+        (plan_text(n=4, length=25), Faults(lose_at=12, lose_after=3)),
+        (plan_text(n=4, length=25), Faults(lose_at=12)),
+        (plan_text(n=4, length=25), Faults(refuse_at=9)),
+        (plan_text("ring", 4, 3), None),
+        (plan_text("ring", 5, 3), Faults(dead=frozenset({3}))),
+        (plan_text("ring", 5, 3), Faults(lose_at=8, lose_after=2)),
+        (plan_text("ring", 5, 3), Faults(lose_at=8, stale_reissue=True)),
+        (plan_text("ring", 5, 3, noise=f"sigma = 2.0\n{GRID}\nspread = true"), Faults(dead=frozenset({2}))),
+        (plan_text("ring", 5, 3, noise=f"sigma = 2.0\n{GRID}\nspread = true"), Faults(lose_at=8, lose_after=2)),
+    ],
+)
+@pytest.mark.parametrize("seed", [1, 2])
+def test_exposure_is_that_of_all_sights_traced_by_hand(tmp_path, text, faults, seed):
+    write_run(tmp_path, text, seed, faults)
+    found = analysis_of(tmp_path).privacy.exposure
+    np.testing.assert_allclose(found, oracle(tmp_path), rtol=1e-8, atol=1e-10)
+
+
+def test_colluders_are_one_observer(tmp_path):
+    write_run(tmp_path, plan_text(n=5, length=30), 3, Faults(lose_at=12, lose_after=3))
+    measure = Measure(analysis_of(tmp_path).run)
+    np.testing.assert_allclose(measure.column([1, 3]), oracle(tmp_path, {1: {1, 3}})[:, 1], rtol=1e-8, atol=1e-10)
+
+
+def test_two_colluders_around_a_ring_user_see_its_raw_value(tmp_path):
+    write_run(tmp_path, plan_text("ring", 5, 3), 1)
+    analysis = analysis_of(tmp_path, colluders=["user-1", "user-3"])
+    assert math.isinf(Measure(analysis.run).column([1, 3])[2])
+    (seen,) = analysis.privacy.collusions
+    assert math.isinf(seen.epsilon) and seen.promised is None
+
+
+def test_the_worst_pair_of_colluders_is_the_worst_of_all(tmp_path):
+    write_run(tmp_path, plan_text(n=5, length=40), 1)
+    analysis = analysis_of(tmp_path, max_colluders=2)
+    measure = Measure(analysis.run)
+    worst = max(measure.column([a, b]).max() for a in range(5) for b in range(a))
+    (found,) = analysis.privacy.collusions
+    assert found.exact and found.exposure == pytest.approx(worst, rel=1e-12)
+
+
+def test_a_straight_walk_agrees_with_the_accountant(tmp_path):
+    walk = write_run(tmp_path, plan_text(n=6, length=120), 5)
+    holders = sorted(
+        (line["step"], user)
+        for user, line in raw_lines(tmp_path, walk.plan)
+        if line["kind"] == "visit" and line["cause"] == "handoff"
+    )
+    expected = exposure.matrix([user for _, user in holders], 6, "sum", released=True)
+    np.testing.assert_allclose(analysis_of(tmp_path).privacy.exposure, expected, rtol=1e-12)
+
+
+def test_a_straight_ring_agrees_with_theorem_1(tmp_path):
+    write_run(tmp_path, plan_text("ring", 5, 4, release="holder"), 1)
+    np.testing.assert_allclose(analysis_of(tmp_path).privacy.exposure, exposure.ring(4, 5))
+
+
+def test_a_forked_sgd_run_costs_at_most_one_more_per_fork_than_its_pieces(tmp_path):
+    """Upper bounds: a fork never lowers what the straight walk alone would have shown."""
+    text = plan_text(n=5, length=40, task=SGD, noise="sigma = 3.0")
+    write_run(tmp_path, text, 4, Faults(lose_at=20))
+    analysis = analysis_of(tmp_path)
+    rows = analysis.run.lineage.sents[analysis.run.lineage.accepted]
+    straight = exposure.matrix(
+        rows["user"][1:], 5, "sgd", released=True, contributing=rows["real"][1:], noisy=rows["units"][1:] > 0
+    )
+    found = analysis.privacy.exposure
+    assert np.all(found >= straight - 1e-12)
+    assert np.all(found <= straight + 1 + 1e-12), "one fork, whose token was given away for free, adds at most 1"
+
+
+def test_epsilon_of_the_worst_pair_is_the_gaussian_profile_of_its_exposure(tmp_path):
+    write_run(tmp_path, plan_text(), 1)
+    numbers = analysis_of(tmp_path).privacy
+    mu = math.sqrt(numbers.exposure.max()) / 2.0  # sensitivity 1, sigma 2
+    assert numbers.worst_epsilon == pytest.approx(gaussian.epsilon(mu, 1e-6), rel=1e-4)
+
+
+def test_the_ring_promises_sqrt_k(tmp_path):
+    write_run(tmp_path, plan_text("ring", 5, 4), 1)
+    assert analysis_of(tmp_path).privacy.promised == pytest.approx(bounds.ring_epsilon(4, 2.0, 1.0, 1e-6), rel=1e-4)
+
+
+def test_the_worst_pair_is_told_in_words(tmp_path):
+    write_run(tmp_path, plan_text("ring", 5, 4), 1)
+    assert analysis_of(tmp_path).privacy.words == "user-0's 1st contribution went straight to user-1."
+
+
+def test_a_missing_log_leaves_exposure_unknown_but_measured(tmp_path):
+    """Its neighbours' logs still show when an absent user held the token."""
+    write_run(tmp_path, plan_text(n=6, length=60), 2)
+    whole = analysis_of(tmp_path).privacy.exposure
+    before = [line for line in tamper.read(tmp_path, "user-3") if line["kind"] == "sent" and line["to"] == "user-3"]
+    tamper.log_of(tmp_path, "user-3").unlink()
+    analysis = analysis_of(tmp_path)
+    check = {check.id: check for check in analysis.checks}["exposure"]
+    assert check.status.value == "UNKNOWN"
+    if before:  # a self-hop of the absent user is in nobody's log: the walk has a gap
+        assert analysis.privacy.exposure is None
+    else:
+        np.testing.assert_allclose(analysis.privacy.exposure, whole)
+
+
+def test_json_numbers_survive(tmp_path):
+    """The dumb oracle of a golden run: worst pair and its epsilon recomputed from the lines."""
+    from analyzer.as_json import as_text
+
+    write_run(tmp_path, plan_text(n=4, length=25), 9)
+    body = json.loads(as_text(analyze_runs([tmp_path])))
+    seen = oracle(tmp_path)
+    assert body["privacy"]["worst_pairs"][0]["exposure"] == pytest.approx(seen.max())
+    assert body["privacy"]["worst_epsilon"] == pytest.approx(
+        gaussian.epsilon(math.sqrt(seen.max()) / 2, 1e-6), rel=1e-4
+    )
