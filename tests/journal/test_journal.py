@@ -1,0 +1,174 @@
+"""The journal gives back exactly what was made durable, cuts what a crash tore, and refuses a disk that lies."""
+
+from __future__ import annotations
+
+import itertools
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+
+from node.errors import CorruptJournalError, LockedError
+from node.journal import MAGIC, Journal, encode_changes
+from node.protocol.machine import diff
+from node.protocol.state import Durable
+from node.protocol.values import Hop
+from tests.journal.states import START, histories
+
+
+def write(folder: Path, states: list[Durable]) -> list[int]:
+    """Append a history; the sizes of the file after each state."""
+    journal = Journal(folder, START, sync=False)
+    sizes = [(folder / "journal").stat().st_size]
+    for before, after in itertools.pairwise(states):
+        journal.append(diff(before, after), sync=True)
+        sizes.append((folder / "journal").stat().st_size)
+    journal.close()
+    return sizes
+
+
+def read(folder: Path) -> Durable:
+    journal = Journal(folder, START, sync=False)
+    journal.close()
+    return journal.durable
+
+
+#: three records with byte strings, a hop and a map in them
+HISTORY = [
+    START,
+    START._replace(mark=Hop((0, 0), 1), mark_digest=b"\x00\x01\xff" * 5, visits=1),
+    START._replace(mark=Hop((0, 0), 4), mark_digest=b"\x07" * 15, visits=2, edges={1: 1}),
+    START._replace(mark=Hop((1, 2), 9), mark_digest=b"", visits=3, edges={1: 1, 2: 1}, final=True),
+]
+
+
+@given(histories())
+def test_replaying_the_changes_gives_the_state_back(states: list[Durable]) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        write(Path(name), states)
+        assert read(Path(name)) == states[-1]
+
+
+@given(histories())
+def test_compaction_keeps_the_state_and_what_follows_it(states: list[Durable]) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        write(folder, states[:-1])
+        journal = Journal(folder, START, sync=False)
+        assert journal.compact(journal.durable)
+        journal.append(diff(states[-2], states[-1]), sync=True)
+        journal.close()
+        assert read(folder) == states[-1]
+        assert not (folder / "journal.new").exists()
+
+
+def test_a_torn_tail_is_cut_at_every_byte_and_the_state_before_it_survives(tmp_path: Path) -> None:
+    sizes = write(tmp_path, HISTORY)
+    whole = (tmp_path / "journal").read_bytes()
+    for length in range(len(MAGIC), len(whole) + 1):
+        (tmp_path / "journal").write_bytes(whole[:length])
+        records = sum(size <= length for size in sizes) - 1
+        assert read(tmp_path) == HISTORY[records], length
+        assert (tmp_path / "journal").stat().st_size == sizes[records], "the tail is gone from the disk too"
+
+
+def test_a_file_torn_in_its_first_bytes_begins_anew(tmp_path: Path) -> None:
+    for length in range(len(MAGIC)):
+        for padding in (b"", b"\0" * (len(MAGIC) - 1 - length)):
+            (tmp_path / "journal").write_bytes(MAGIC[:length] + padding)
+            write(tmp_path, HISTORY)
+            assert read(tmp_path) == HISTORY[-1], (length, padding)
+
+
+def test_a_tail_of_zeros_is_cut_wherever_the_record_before_it_ended(tmp_path: Path) -> None:
+    """A file system may extend a file and lose the bytes: the torn record is followed by zeros instead of nothing."""
+    sizes = write(tmp_path, HISTORY)
+    whole = (tmp_path / "journal").read_bytes()
+    for length in range(sizes[-2], sizes[-1]):
+        for zeros in (1, 11, 4096):
+            (tmp_path / "journal").write_bytes(whole[:length] + b"\0" * zeros)
+            assert read(tmp_path) in (HISTORY[-2], HISTORY[-1]), (length, zeros)
+
+
+def test_damage_of_any_byte_in_the_middle_is_refused(tmp_path: Path) -> None:
+    sizes = write(tmp_path, HISTORY)
+    whole = (tmp_path / "journal").read_bytes()
+    for at in range(sizes[1], sizes[2]):
+        for flip in (0x01, 0x80, 0xFF):
+            damaged = bytearray(whole)
+            damaged[at] ^= flip
+            (tmp_path / "journal").write_bytes(damaged)
+            with pytest.raises(CorruptJournalError, match=f"damaged at byte {sizes[1]}"):
+                Journal(tmp_path, START, sync=False)
+            assert (tmp_path / "journal").read_bytes() == bytes(damaged), "evidence is left alone"
+
+
+@pytest.mark.parametrize("start", [b"NDPJRN2\n", b"{}\n", b"something else entirely"])
+def test_another_file_in_its_place_is_refused_and_left_alone(start: bytes, tmp_path: Path) -> None:
+    (tmp_path / "journal").write_bytes(start)
+    with pytest.raises(CorruptJournalError):
+        Journal(tmp_path, START, sync=False)
+    assert (tmp_path / "journal").read_bytes() == start
+
+
+def test_a_refused_journal_does_not_keep_the_lock(tmp_path: Path) -> None:
+    (tmp_path / "journal").write_bytes(b"something else entirely")
+    for _ in range(2):
+        with pytest.raises(CorruptJournalError):
+            Journal(tmp_path, START, sync=False)
+
+
+def test_one_process_at_a_time(tmp_path: Path) -> None:
+    first = Journal(tmp_path, START, sync=False)
+    with pytest.raises(LockedError, match="in use by another process"):
+        Journal(tmp_path, START, sync=False)
+    first.close()
+    read(tmp_path)
+
+
+def test_the_journal_is_its_owners_only(tmp_path: Path) -> None:
+    journal = Journal(tmp_path, START, sync=False)
+    journal.compact(journal.durable)
+    journal.close()
+    assert (tmp_path / "journal").stat().st_mode & 0o777 == 0o600
+
+
+_FULL = """
+import resource, signal, sys
+from pathlib import Path
+from node.errors import DiskFullError
+from node.journal import Journal
+from tests.journal.states import START
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+folder = Path(sys.argv[1])
+journal = Journal(folder, START, sync=False)
+journal.append({"visits": 1}, sync=True)
+size = (folder / "journal").stat().st_size
+resource.setrlimit(resource.RLIMIT_FSIZE, (size + 100, size + 100))
+for _ in range(2):
+    try:
+        journal.append({"visits": 2, "kept": bytes(5000)}, sync=True)
+    except DiskFullError as error:
+        print(error)
+    assert (folder / "journal").stat().st_size == size
+assert not journal.compact(START._replace(kept=bytes(5000)))
+assert not (folder / "journal.new").exists()
+journal.append({"visits": 3}, sync=True)
+"""
+
+
+def test_a_full_disk_leaves_the_file_as_it_was_and_the_journal_usable(tmp_path: Path) -> None:
+    done = subprocess.run([sys.executable, "-c", _FULL, str(tmp_path)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("File too large") == 2
+    assert read(tmp_path) == START._replace(visits=3)
+
+
+def test_a_record_has_no_size_limit_of_its_own(tmp_path: Path) -> None:
+    big = START._replace(kept=bytes(range(256)) * 2**14)
+    write(tmp_path, [START, big])
+    assert read(tmp_path) == big
+    assert len(encode_changes({"kept": big.kept})) > 2**22
