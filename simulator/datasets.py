@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from node.tasks.vectors import unit_rows
 
 Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 
 COLUMNS = (
     "longitude",
@@ -53,9 +54,9 @@ def houses(path: Path) -> Dataset:
 
     As in OpenML 823 the label is +1 where the median house value lies below its mean.
     """
-    opened = gzip.open(path, "rt", newline="") if path.suffix == ".gz" else path.open(newline="")
-    with opened as stream:
-        records = list(csv.reader(stream))
+    raw = path.read_bytes()
+    text = (gzip.decompress(raw) if path.suffix == ".gz" else raw).decode()
+    records = list(csv.reader(text.splitlines()))
     if len(records) < 2:
         raise DatasetError(f"{path}: holds no rows")
     names = records[0]
@@ -102,7 +103,8 @@ def write(dataset: Dataset, path: Path) -> None:
     with path.open("w", newline="") as stream:
         rows = csv.writer(stream)
         rows.writerow([*COLUMNS, LABEL])
-        rows.writerows([*(f"{x:.17g}" for x in row), f"{y:g}"] for row, y in zip(dataset.features, dataset.labels, strict=True))
+        for row, label in zip(dataset.features, dataset.labels, strict=True):
+            rows.writerow([*(f"{x:.17g}" for x in row), f"{label:g}"])
 
 
 def _standardised(features: Floats) -> Floats:
@@ -130,23 +132,39 @@ def deal(dataset: Dataset, n_users: int, seed: int = 1, *, unit_intercept: bool 
     Rows get a constant for the intercept and are scaled to norm 1 as a whole (theory, section 7). With
     `unit_intercept=False` the constant is appended after scaling, as in the paper's experiments: norm sqrt(2).
     """
-    order = np.random.default_rng(seed).permutation(len(dataset.labels))
-    constant = np.ones((len(order), 1))
+    constant = np.ones((len(dataset.labels), 1))
     scaled = (
         unit_rows(np.hstack([dataset.features, constant]))
         if unit_intercept
         else np.hstack([unit_rows(dataset.features), constant])
     )
-    rows, labels = scaled[order], dataset.labels[order]
-    n_train = len(order) - int(TEST_SHARE * len(order))
+    dealt, validation, test = split(len(dataset.labels), n_users, seed)
+    return Problem(
+        dataset.name,
+        scaled[dealt],
+        dataset.labels[dealt],
+        (scaled[validation], dataset.labels[validation]),
+        (scaled[test], dataset.labels[test]),
+    )
+
+
+def split(n_rows: int, n_users: int, seed: int) -> tuple[Ints, Ints, Ints]:
+    """Indices of rows: (users, rows per user) for training, then validation, then test."""
+    order = np.random.default_rng(seed).permutation(n_rows)
+    n_train = n_rows - int(TEST_SHARE * n_rows)
     per_user = n_train // n_users
     dealt = per_user * n_users
     if per_user < 1 or dealt == n_train:
         raise DatasetError(f"{n_train} training rows cannot be dealt to {n_users} users with some left for validation")
-    return Problem(
-        dataset.name,
-        rows[:dealt].reshape(n_users, per_user, -1),
-        labels[:dealt].reshape(n_users, per_user),
-        (rows[dealt:n_train], labels[dealt:n_train]),
-        (rows[n_train:], labels[n_train:]),
-    )
+    return order[:dealt].reshape(n_users, per_user), order[dealt:n_train], order[n_train:]
+
+
+def write_users(dataset: Dataset, folder: Path, n_users: int, seed: int = 1) -> int:
+    """FOLDER/user-0.csv, user-1.csv, ... as an SGD node reads them (features, label; no header), and test.csv."""
+    folder.mkdir(parents=True, exist_ok=True)
+    dealt, _, test = split(len(dataset.labels), n_users, seed)
+    table = np.column_stack([dataset.features, dataset.labels])
+    for u, rows in enumerate(dealt):
+        np.savetxt(folder / f"user-{u}.csv", table[rows], fmt="%.17g", delimiter=",")
+    np.savetxt(folder / "test.csv", table[test], fmt="%.17g", delimiter=",")
+    return len(dealt)

@@ -38,9 +38,11 @@ def map_runs(
     the surrounding `joblib.parallel_config` (that is how a cluster is used).
     """
     from joblib import Parallel, delayed
+    from rich.console import Console
     from rich.progress import Progress
 
-    with Progress(transient=True, disable=not progress) as bar:
+    screen = Console(stderr=True)
+    with Progress(console=screen, transient=True, disable=not (progress and screen.is_terminal)) as bar:
         task = bar.add_task(label, total=len(items))
         results: list[Result] = []
         for result in Parallel(n_jobs=jobs, return_as="generator")(delayed(function)(item) for item in items):

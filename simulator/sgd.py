@@ -45,7 +45,7 @@ def plain_batch(walks: Ints, step_sizes: Floats) -> Batch:
 
 
 def logistic(features: int, step_size: float = 1.0) -> SgdTask:
-    """The paper's task: logistic regression on rows that already hold their intercept, no projection, constant steps."""
+    """The paper's task: logistic regression, constant steps, no projection; rows already hold their intercept."""
     return SgdTask("sgd", "logistic", features, False, step_size, "constant", None, 1.0, 1.0)
 
 
@@ -110,7 +110,7 @@ def _projected(model: Floats, radius: float | None) -> Floats:
     if radius is None:
         return model
     length = np.linalg.norm(model, axis=1, keepdims=True)
-    return model * np.minimum(1.0, radius / np.maximum(length, 1e-300))
+    return np.asarray(model * np.minimum(1.0, radius / np.maximum(length, 1e-300)))
 
 
 def objective(spec: SgdTask, models: Floats, rows: Floats, labels: Floats) -> Floats:

@@ -23,7 +23,7 @@ TUNING_RUNS = 8
 
 @dataclass(frozen=True)
 class Setup:
-    """How to train. `cap`: contributions per user; past it a user adds noise only, or forwards if `forward_past_cap`."""
+    """How to train. Past its `cap` of contributions a user adds noise only, or forwards if `forward_past_cap`."""
 
     method: Method | str
     sigma: float

@@ -28,15 +28,18 @@ def _published() -> Figure:
     code = [VISITS + math.sqrt(1.5 * VISITS * n * math.log(1 / DELTA_0)) for n in ns]
     paper = [printed.visits(1, VISITS, DELTA_0)] * len(ns)
     curves: list[tuple[str, str, str, list[float]]] = []
-    for style, name, visits in (("-", "authors' code", code), ("--", "exactly 100", [100.0] * len(ns)), (":", "paper", paper)):
+    exactly = [float(VISITS)] * len(ns)
+    for style, name, visits in (("-", "authors' code", code), ("--", "fixed at 100", exactly), (":", "paper", paper)):
         local = [best_of_two(EPSILON_0, k, DELTA_0) for k in visits]
-        network = [best_of_two(3 * EPSILON_0 / math.sqrt(n), k + VISITS, DELTA_0) for n, k in zip(ns, visits, strict=True)]
+        cycles = [(3 * EPSILON_0 / math.sqrt(n), k + VISITS) for n, k in zip(ns, visits, strict=True)]
+        network = [best_of_two(loss, count, DELTA_0) for loss, count in cycles]
         curves += [(f"local DP, {name}", LOCAL, style, local), (f"network DP, {name}", KNOWN, style, network)]
     drawn, (ax,) = canvas()
     for label, colour, style, values in curves:
         ax.loglog(ns, values, style, color=colour, label=label, lw=1.6)
-    ax.set(xlabel="number of users n", ylabel="privacy loss ε", title="Fig. 1a as published: bounds, T = 100 n, ε₀ = 0.1")
-    ax.legend(fontsize=8, title="contributions per user bounded by")
+    ax.set(xlabel="number of users n", ylabel="privacy loss ε")
+    ax.set_title("Fig. 1a as published: bounds of the sum, T = 100 n, ε₀ = 0.1")
+    ax.legend(fontsize=8, title="contributions of a user, bounded as in")
     crossing = next(n for n, a, b in zip(ns, curves[2][3], curves[3][3], strict=True) if b < a)
     return Figure(
         "fig1a",
@@ -44,10 +47,11 @@ def _published() -> Figure:
         drawn,
         ("n", *(label for label, *_ in curves)),
         [(n, *(values[i] for *_, values in curves)) for i, n in enumerate(ns)],
-        f"""Fig. 1a, published flavour: the authors' formulas (Thm 3, advanced composition), eps0 = {EPSILON_0}, T = 100 n.
-Seen: network DP falls as 1/sqrt(n) when the number of contributions is fixed (dashed), and passes local DP at about n = {crossing:.0f}.
-The solid curves use the authors' code, which bounds the visits by T/n + sqrt(3T/2 ln(1/delta)): that grows with n, so both rise.
-With the paper's own N_v (dotted) they would not. Deltas differ between curves: 2e-5 or more for network, 1e-5 for local.
+        f"""Fig. 1a, published flavour: the authors' formulas (Thm 3, advanced composition), eps0 = {EPSILON_0}.
+Seen: network DP falls as 1/sqrt(n) when the number of contributions is fixed (dashed) and passes local DP at about
+n = {crossing:.0f}. The solid curves follow the authors' code, which bounds visits by T/n + sqrt(3T/2 ln(1/delta)):
+that grows with n. With the paper's own N_v (dotted) it does not.
+Deltas differ: 2e-5 or more for network, 1e-5 for local.
 None of this is a valid guarantee (theory, section 9).""",
     )
 
@@ -82,8 +86,9 @@ def _audited(settings: Settings) -> Figure:
         drawn,
         ("n", "local", "network_path_known", "network_path_hidden", "local_100_contributions"),
         [(n, *point, fixed) for n, point in zip(ns, points, strict=True)],
-        f"""Fig. 1a, audited: the same noise for all curves (one contribution is ({EPSILON_0}, {DELTA_0:g})-DP exactly), the same delta {DELTA:g}.
-Seen: network DP is below local DP from the smallest n on. At n = {ns[-1]}: local {local[-1]:.3g}, network {known[-1]:.3g} with a
-path that everybody knows ({local[-1] / known[-1]:.1f} times less), {hidden[-1]:.3g} if the path were hidden ({local[-1] / hidden[-1]:.0f} times less).
+        f"""Fig. 1a, audited: one contribution is exactly ({EPSILON_0}, {DELTA_0:g})-DP; delta = {DELTA:g} for all.
+Seen: network DP lies below local DP from the smallest n on. At n = {ns[-1]}: local {local[-1]:.3g};
+network {known[-1]:.3g} with a path that everybody knows ({local[-1] / known[-1]:.1f} times less);
+{hidden[-1]:.3g} if the path were hidden ({local[-1] / hidden[-1]:.0f} times less).
 The known-path bound flattens for large n: a single short cycle, where u directly precedes v, cannot be ruled out.""",
     )

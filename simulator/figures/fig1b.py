@@ -8,7 +8,7 @@ import numpy as np
 
 from network_dp import bounds, gaussian
 from simulator import pairs, walks
-from simulator.figures.base import HIDDEN, KNOWN, LOCAL, Figure, Flavour, Settings, canvas, error_bars
+from simulator.figures.base import HIDDEN, KNOWN, LOCAL, Figure, Flavour, Settings, bound_line, canvas, error_bars
 from simulator.pairs import Spread, merge
 from simulator.parallel import map_runs, seeds
 from simulator.published import walk_losses
@@ -77,8 +77,7 @@ def make(flavour: Flavour, settings: Settings) -> Figure:
         if flavour == "audited":
             hidden = [hidden_bound(n, e) for n in ns]
             rows += [("hidden_bound", e, n, x, x, x, 1, "False") for n, x in zip(ns, hidden, strict=True)]
-            line = "^--" if dashed else "^:"
-            ax.plot(ns, hidden, line, color=HIDDEN, ms=3.5, lw=1.2, label=f"hidden path, bound, ε₀ = {e}")
+            bound_line(ax, ns, hidden, f"hidden path, bound, ε₀ = {e}", HIDDEN, dashed)
     ax.set(xscale="log", yscale="log", xlabel="number of users n")
     published = flavour == "published"
     ax.set_ylabel("privacy loss ε" if published else f"privacy loss ε at δ = {DELTA:g}")
@@ -90,14 +89,18 @@ def make(flavour: Flavour, settings: Settings) -> Figure:
 
 
 def _notes(flavour: Flavour, n: int, n_walks: int, last: Losses) -> str:
-    seen = f"""Seen: at n = {n}, eps0 = {EPSILONS_0[0]}, the mean pair loses {last.network.mean:.3g} ({last.network.low:.3g} to {last.network.high:.3g}), a user under
-local DP {last.local.mean:.3g}: {last.local.mean / last.network.mean:.1f} times more on average, {last.local.mean / last.network.high:.1f} times more than the worst pair."""
+    network, local = last.network, last.local
+    seen = (
+        f"Seen: at n = {n}, eps0 = {EPSILONS_0[0]}, the mean pair loses {network.mean:.3g} ({network.low:.3g} to "
+        f"{network.high:.3g}), a user under local DP {local.mean:.3g}:\n{local.mean / network.mean:.1f} times more on "
+        f"average, {local.mean / network.high:.1f} times more than the worst pair."
+    )
     if flavour == "published":
-        return f"""Fig. 1b, published flavour: {n_walks} walks, all pairs; mean, bars from best to worst pair. The authors' formulas.
+        return f"""Fig. 1b, published flavour: {n_walks} walks, all pairs; mean, bars from best to worst pair.
 {seen}
-Local DP is drawn with advanced composition at delta 1e-7, several times looser than exact; network losses get a larger delta and miss
-repeated contributions (theory, section 9)."""
-    return f"""Fig. 1b, audited: {n_walks} walks, all pairs; mean, bars from best to worst pair. Exact epsilon at delta {DELTA:g} of what v saw of u's
-contributions on the actual walk, which everybody may know (path known, not released); local DP exact, same noise, same delta. Triangles: bound before the run if the path were hidden, which ordinary TLS
-does not give; it lies below the mean pair of a known path.
+The authors' formulas: local DP by advanced composition, several times looser than exact; network losses get a larger
+delta and miss repeated contributions in a cycle (theory, section 9)."""
+    return f"""Fig. 1b, audited: {n_walks} walks, all pairs; mean, bars from best to worst pair.
+Network: exact epsilon at delta {DELTA:g} of what v saw of u on the actual walk, which everybody may know; not released.
+Local: exact, same noise, same delta. Triangles: bound before the run if the path were hidden, which TLS does not give.
 {seen}"""

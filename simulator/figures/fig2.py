@@ -102,7 +102,7 @@ def make(flavour: Flavour, settings: Settings) -> Figure:
 
 
 def _figure(flavour: Flavour, size: Size, data: str, trained: list[Trained]) -> Figure:
-    drawn, axes = canvas(4, width=13.5, height=4.4)
+    drawn, axes = canvas(4, width=13.0, height=4.2)
     rows: list[tuple[str | float, ...]] = []
     for i, epsilon in enumerate(EPSILONS):
         objective, accuracy = axes[2 * i], axes[2 * i + 1]
@@ -111,11 +111,10 @@ def _figure(flavour: Flavour, size: Size, data: str, trained: list[Trained]) -> 
                 _draw(objective, one.curve, one.curve.objective)
                 _draw(accuracy, one.curve, one.curve.accuracy)
                 rows += _rows(epsilon, one.curve)
-        objective.set(title=f"ε = {epsilon:g}: objective", ylabel="mean training loss", yscale="log")
+        objective.set(title=f"ε = {epsilon:g}: objective", ylabel="mean training loss")
         accuracy.set(title=f"ε = {epsilon:g}: accuracy", ylabel="test accuracy")
     for ax in axes:
         ax.set_xlabel("step")
-    axes[0].set_zorder(1)
     handles, labels = axes[0].get_legend_handles_labels()
     drawn.legend(handles, labels, loc="outside lower center", ncols=5, fontsize=9)
     kind = "as published" if flavour == "published" else "audited"
@@ -123,7 +122,8 @@ def _figure(flavour: Flavour, size: Size, data: str, trained: list[Trained]) -> 
         f"Fig. 2 {kind}: SGD on {data} data, n = {size.n_users}, T = {size.n_steps}, δ = {DELTA:g}, "
         f"mean ± std of {size.n_runs} runs"
     )
-    header = ("epsilon", "method", "sigma", "step_size", "step", "objective", "objective_std", "accuracy", "accuracy_std")
+    measured = ("objective", "objective_std", "accuracy", "accuracy_std")
+    header = ("epsilon", "method", "sigma", "step_size", "step", *measured)
     return Figure("fig2", flavour, drawn, header, rows, _notes(flavour, data, trained))
 
 
@@ -157,12 +157,12 @@ def _notes(flavour: Flavour, data: str, trained: list[Trained]) -> str:
         )
     if flavour == "published":
         lines.append(
-            "The authors' noise and step sizes, their clipping of the noisy gradient to 0.4: recognisable, not a guarantee "
-            "(theory, section 9)."
+            "The authors' noise and step sizes, their clipping of the noisy gradient to 0.4: recognisable, but not a "
+            "guarantee (theory, section 9)."
         )
     else:
         lines.append(
-            "All private curves: the same user-level (eps, delta), valid bounds, sensitivity 2L with L = 1, step sizes tuned on "
-            "a validation split. Centralized needs a trusted curator, a hidden path more than TLS gives."
+            "All private curves: the same user-level (eps, delta), valid bounds, sensitivity 2L with L = 1, step\n"
+            "sizes tuned on a validation split. Centralized needs a trusted curator, a hidden path more than TLS gives."
         )
     return "\n".join(lines)

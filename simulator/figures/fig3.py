@@ -9,7 +9,7 @@ import numpy as np
 from network_dp import shuffle
 from network_dp.randomised_response import Response
 from simulator import walks
-from simulator.figures.base import HIDDEN, KNOWN, LOCAL, Figure, Flavour, Settings, canvas, error_bars
+from simulator.figures.base import HIDDEN, KNOWN, LOCAL, Figure, Flavour, Settings, bound_line, canvas, error_bars
 from simulator.pairs import Spread, merge
 from simulator.parallel import map_runs, seeds
 from simulator.published import walk_losses
@@ -77,8 +77,7 @@ def make(flavour: Flavour, settings: Settings) -> Figure:
             response = Response(BUCKETS, shuffle.local_gamma(e, BUCKETS))
             hidden = [hidden_epsilon(n, VISITS * n, response, DELTA) for n in ns]
             rows += [("hidden_bound", e, n, x, x, x, 1) for n, x in zip(ns, hidden, strict=True)]
-            line = "^--" if dashed else "^:"
-            ax.plot(ns, hidden, line, color=HIDDEN, ms=3.5, lw=1.2, label=f"hidden path, bound, ε₀ = {e}")
+            bound_line(ax, ns, hidden, f"hidden path, bound, ε₀ = {e}", HIDDEN, dashed)
     published = flavour == "published"
     ax.set(xscale="log", yscale="log", xlabel="number of users n")
     ax.set_ylabel("privacy loss ε" if published else f"privacy loss ε at δ = {DELTA:g}")
@@ -90,13 +89,18 @@ def make(flavour: Flavour, settings: Settings) -> Figure:
 
 
 def _notes(flavour: Flavour, n: int, n_walks: int, network: Spread, local: Spread) -> str:
-    seen = f"""Seen: at n = {n}, eps0 = {EPSILONS_0[0]}, the mean pair loses {network.mean:.3g} ({network.low:.3g} to {network.high:.3g}), a user under local DP {local.mean:.3g}:
-{local.mean / network.mean:.1f} times more on average, {local.mean / network.high:.1f} times more than the worst pair."""
+    seen = (
+        f"Seen: at n = {n}, eps0 = {EPSILONS_0[0]}, the mean pair loses {network.mean:.3g} ({network.low:.3g} to "
+        f"{network.high:.3g}), a user under local DP {local.mean:.3g}:\n{local.mean / network.mean:.1f} times more on "
+        f"average, {local.mean / network.high:.1f} times more than the worst pair."
+    )
     if flavour == "published":
-        return f"""Fig. 3, published flavour: {n_walks} walks, all pairs; mean, bars from best to worst pair. The authors' formulas: generic shuffling
-bounds (Balle et al. 2019) inside amplification by subsampling; local DP by advanced composition. Not valid guarantees (theory, section 9).
-{seen}"""
-    return f"""Fig. 3, audited: {n_walks} walks, all pairs; mean, bars from best to worst pair; {BUCKETS}-ary randomised response, delta {DELTA:g} for all curves.
-Network: Renyi bound of the actual cycles, path known, not released (theory, section 5). Local: exact composition of privacy-loss distributions.
-Triangles: bound before the run if the path were hidden, which ordinary TLS does not give.
+        return f"""Fig. 3, published flavour: {n_walks} walks, all pairs; mean, bars from best to worst pair.
+{seen}
+The authors' formulas: generic shuffling bounds (Balle et al. 2019) inside amplification by subsampling; local DP by
+advanced composition. Not valid guarantees (theory, section 9)."""
+    return f"""Fig. 3, audited: {n_walks} walks, all pairs; mean, bars from best to worst pair.
+{BUCKETS}-ary randomised response, delta {DELTA:g} for all. Network: Renyi bound of the actual cycles, path known, not
+released (theory, section 5). Local: exact composition. Triangles: bound before the run if the path were hidden, which
+TLS does not give.
 {seen}"""

@@ -1,8 +1,8 @@
 """The noise of the paper's Fig. 2 as the authors' code chooses it, and what that code does with it.
 
-Wrong in it (theory, section 9): gradients have sensitivity 2 L, the code uses L for local and network; 2 K instead of 4 K in
-the network search; the NOISY gradient is clipped to L = 0.4, which the theory does not cover (unclipped rows with
-an intercept have L = sqrt(2)). Sigmas are for budgets with few contributions, K < n ln(1/delta) / (2 ln n), as in the paper.
+Wrong in it (theory, section 9): gradients have sensitivity 2 L, the code uses L for local and network; 2 K instead of
+4 K in the network search; the NOISY gradient is clipped to L = 0.4, which the theory does not cover (unclipped rows
+with an intercept have L = sqrt(2)). For few contributions only, K < n ln(1/delta) / (2 ln n), as in the paper.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def _iterated_sigma(budget: Budget, epsilon: float) -> float:
 def clipped(noisy_gradients: Floats) -> Floats:
     """Every row shortened to norm CLIP."""
     length = np.linalg.norm(noisy_gradients, axis=1, keepdims=True)
-    return noisy_gradients * np.minimum(1.0, CLIP / np.maximum(length, 1e-300))
+    return np.asarray(noisy_gradients * np.minimum(1.0, CLIP / np.maximum(length, 1e-300)))
 
 
 def _solve(loss: Callable[[float], float], target: float) -> float:

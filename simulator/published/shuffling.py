@@ -1,7 +1,7 @@
 """Amplification by shuffling as the authors' Fig. 3 uses it: the best of three bounds for any eps0-LDP randomiser.
 
-Hoeffding and Bennett bounds of the privacy blanket (Balle, Bell, Gascon & Nissim 2019, Thm 5.3 and 5.4, with the generic
-constants gamma = e^-eps0 of their section 5), and the closed form of Erlingsson et al. 2019.
+Hoeffding and Bennett bounds of the privacy blanket (Balle, Bell, Gascon & Nissim 2019, section 5, with the constants
+that hold for every randomiser, gamma = e^-eps0), and the closed form of Erlingsson et al. 2019.
 """
 
 from __future__ import annotations

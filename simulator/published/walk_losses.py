@@ -57,16 +57,16 @@ def subsampled(loss: Floats, n_users: int, length: Ints) -> Floats:
 
 
 def network_losses(walk: Ints, n_users: int, loss_of_length: Callable[[Ints], Floats]) -> Spread:
-    """Mean, least and greatest loss over all pairs; `loss_of_length(m)` is the loss of one sure contribution among m."""
+    """Losses over all pairs; `loss_of_length(m)` is the loss of one sure contribution among m."""
     seen = _arrivals(walk)
     sure = loss_of_length(seen.length)
     maybe = subsampled(sure, n_users, seen.length)
-    base = np.stack([np.bincount(seen.observer, part, minlength=n_users) for part in _sums(maybe)])
+    base: Floats = np.array([np.bincount(seen.observer, part, minlength=n_users) for part in _sums(maybe)], dtype=float)
     delta = DELTA * np.maximum(np.bincount(seen.observer, minlength=n_users), 1)
     pair, difference = _neighbours(seen, sure, maybe, n_users)
     observer = pair // n_users
-    common = heterogeneous(*base, delta)
-    special = heterogeneous(*(base[:, observer] + difference), delta[observer])
+    common = heterogeneous(base, delta)
+    special = heterogeneous(base[:, observer] + difference, delta[observer])
     others = n_users - 1 - np.bincount(observer, minlength=n_users)
     values = np.concatenate([common[others > 0], special])
     total = float(common @ others) + float(special.sum())
