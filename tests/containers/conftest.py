@@ -21,7 +21,7 @@ import pytest
 
 from coordinator_free_launcher.compose import compose_file, container_plan
 from network_dp.plan import Plan
-from network_dp.plan_reader import dump, from_dict
+from network_dp.plan_reader import dump, from_dict, parse
 
 ROOT = Path(__file__).resolve().parents[2]
 IMAGE = "network-dp:test"
@@ -81,8 +81,10 @@ def engine() -> None:
 def image(engine: None) -> str:
     """The image of this tree; where no registry answers, from the stand-in that docker/airgap/prepare makes."""
     base_there = run("docker", "image", "inspect", "python:3.11-slim", check=False).returncode == 0
+    if not base_there:
+        base_there = run("docker", "pull", "-q", "python:3.11-slim", check=False, timeout_s=BUILD_S).returncode == 0
     compose_there = run("docker", "compose", "version", check=False).returncode == 0
-    if not (base_there and compose_there and (ROOT / "docker/wheelhouse/stamp").exists()):
+    if not (base_there and compose_there) or (ROOT / "docker/wheelhouse").exists():
         run(str(ROOT / "docker/airgap/prepare"), timeout_s=BUILD_S)
     docker("build", "-q", "-f", str(ROOT / "docker/Dockerfile"), "-t", IMAGE, str(ROOT), timeout_s=BUILD_S)
     return IMAGE
@@ -96,10 +98,11 @@ class Project:
     folder: Path
     plan: Plan
     binary: tuple[str, ...] = ("docker", "compose")
+    file: Path = Path("compose.yaml")  # in the folder, unless it is absolute
 
     def compose(self, *arguments: str, timeout_s: float = RUN_S, check: bool = True) -> str:
         environment = os.environ | {"NETWORK_DP_IMAGE": IMAGE, "OUT": str(self.folder / "out")}
-        command = (*self.binary, "-p", self.name, "-f", str(self.folder / "compose.yaml"), *arguments)
+        command = (*self.binary, "-p", self.name, "-f", str(self.folder / self.file), *arguments)
         return run(*command, timeout_s=timeout_s, check=check, env=environment, cwd=self.folder).stdout
 
     def up(self, timeout_s: float = RUN_S) -> None:
@@ -133,7 +136,7 @@ class Project:
     def analyze(self) -> subprocess.CompletedProcess[str]:
         """The analyzer service, on its own: its output and its exit code."""
         environment = os.environ | {"NETWORK_DP_IMAGE": IMAGE, "OUT": str(self.folder / "out")}
-        command = (*self.binary, "-p", self.name, "-f", str(self.folder / "compose.yaml"))
+        command = (*self.binary, "-p", self.name, "-f", str(self.folder / self.file))
         return run(*command, "run", "--rm", "--no-deps", "-T", "analyze", check=False, env=environment, timeout_s=RUN_S)
 
     def fetch(self, folder: Path) -> Path:
@@ -171,25 +174,41 @@ for line in lines[:-1]:
     print(json.loads(line).get('step', 0))
 """
 
-MakeProject = Callable[..., Project]
+
+class MakeProject:
+    """Makes Compose projects for one test, and removes them."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._made: list[Project] = []
+
+    def _add(self, plan: Plan, **options: Any) -> Project:
+        folder = self._folder / f"project-{len(self._made)}"
+        (folder / "out").mkdir(parents=True)
+        self._made.append(Project(f"ndp-test-{secrets.token_hex(4)}", folder, plan, **options))
+        return self._made[-1]
+
+    def __call__(self, plan: Plan, *, binary: tuple[str, ...] = ("docker", "compose")) -> Project:
+        """A project with a file written for this plan."""
+        project = self._add(container_plan(plan), binary=binary)
+        (project.folder / "plan.toml").write_text(dump(project.plan))
+        (project.folder / "compose.yaml").write_text(compose_file(project.plan))
+        return project
+
+    def of_repository(self) -> Project:
+        """The repository's own file, as it lies there."""
+        return self._add(parse((ROOT / "docker/plan.toml").read_text()), file=ROOT / "docker/compose.yaml")
+
+    def remove(self) -> None:
+        for project in self._made:
+            project.compose("down", "-v", "--remove-orphans", "-t", "1", check=False)
 
 
 @pytest.fixture
 def make_project(image: str, tmp_path: Path) -> Iterator[MakeProject]:
-    made: list[Project] = []
-
-    def make(plan: Plan, *, binary: tuple[str, ...] = ("docker", "compose"), data: Path | None = None) -> Project:
-        folder = tmp_path / f"project-{len(made)}"
-        (folder / "out").mkdir(parents=True)
-        placed = container_plan(plan)
-        (folder / "plan.toml").write_text(dump(placed))
-        (folder / "compose.yaml").write_text(compose_file(placed, data=None if data is None else str(data)))
-        made.append(Project(f"ndp-test-{secrets.token_hex(4)}", folder, placed, binary))
-        return made[-1]
-
-    yield make
-    for project in made:
-        project.compose("down", "-v", "--remove-orphans", "-t", "1", check=False)
+    maker = MakeProject(tmp_path)
+    yield maker
+    maker.remove()
 
 
 @pytest.fixture(scope="session")

@@ -48,6 +48,16 @@ def walk_and_judge(make_project: Any, plan: Any, verdict: Judge, tmp_path: Path)
     assert result["task"] == plan.task.kind
 
 
+def test_the_demo_of_a_fresh_clone_ends_with_a_result_and_a_report(make_project: Any) -> None:
+    """One command, in the foreground, as the README says it: every container ends with 0, the analyzer with PASS."""
+    project = make_project.of_repository()
+    said = project.compose("up", timeout_s=300.0)
+    assert "Result of compose-demo" in said
+    assert set(project.states().values()) == {("exited", 0)}, said
+    assert (project.folder / "out/report.html").stat().st_size > 1000
+    assert json.loads((project.folder / "out/result.json").read_text())["contributions"] == 40
+
+
 @pytest.mark.parametrize("case", CASES)
 def test_eight_users_finish_and_pass(
     make_project: Any, make_plan: Any, verdict: Judge, tmp_path: Path, case: str
