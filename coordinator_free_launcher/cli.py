@@ -7,6 +7,7 @@ import typer
 from coordinator_free_launcher import (
     cli_analyze,
     cli_bounds,
+    cli_chaos,
     cli_deploy,
     cli_identity,
     cli_plan,
@@ -31,6 +32,7 @@ for module in (
     cli_identity,
     cli_analyze,
     cli_bounds,
+    cli_chaos,
     cli_deploy,
     cli_simulate,
 ):

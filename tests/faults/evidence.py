@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 
-from analyzer.several import analyze_runs
+from analyzer.analysis import analyze_runs
 from analyzer.verdict import Status
 from network_dp.view import Record
 from tests.faults.harness import Town
