@@ -39,6 +39,7 @@ log = logging.getLogger("node")
 
 VERSION = "0.1.0"
 GRACE_S = 0.3
+WARM_CHANNELS = 16  # connections kept open to peers met before
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +48,7 @@ class Options:
 
     rejoin: bool = False
     crash_at: str | None = None
+    warm_channels: int = WARM_CHANNELS
     on_ready: Callable[[], None] = lambda: None
     on_progress: Callable[[int], None] = lambda step: None
 
@@ -117,7 +119,7 @@ async def _with_journal(
     frame = Frame(plan.run_id, plan.hash)
     ledger = (0,) * ctx.n if ctx.ledger else ()
     token_bytes = len(Token(task.initial(source), 0, 0, 0, ledger).encode())
-    client = Client(bundle, frame, addresses(bundle), token_bytes)
+    client = Client(bundle, frame, addresses(bundle), token_bytes, options.warm_channels)
     header = view.encode(
         "header", schema=view.SCHEMA, run=plan.run_id, plan=plan.hash, user=bundle.name, values=ctx.log_values,
         insecure=plan.insecure_seed is not None,

@@ -20,7 +20,7 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from node.app import Options, run
+from node.app import WARM_CHANNELS, Options, run
 from node.config import Public, read_public
 from node.errors import NodeError
 from node.protocol import exits
@@ -61,6 +61,7 @@ class Nursery:
                 Options(
                     rejoin=bool(options.get("rejoin")),
                     crash_at=str(options["crash_at"]) if options.get("crash_at") else None,
+                    warm_channels=int(options.get("warm_channels", WARM_CHANNELS)),
                     on_ready=lambda: self._report(pid, -1),
                     on_progress=lambda step: self._report(pid, step),
                 ),

@@ -28,7 +28,6 @@ from node.wire.v1 import peer_pb2_grpc
 
 log = logging.getLogger("node.client")
 
-MAX_WARM = 16
 MAX_QUESTIONS_AT_ONCE = 16
 BYTES_PER_SECOND_FLOOR = 1_000_000  # how slow a link may be before a hand-over counts as unanswered
 
@@ -72,12 +71,13 @@ class Client:
     """Sends requests to peers by index."""
 
     def __init__(
-        self, bundle: Bundle, frame: Frame, addresses: tuple[str, ...], token_bytes: int,
-    ) -> None:  # fmt: skip
+        self, bundle: Bundle, frame: Frame, addresses: tuple[str, ...], token_bytes: int, warm_channels: int
+    ) -> None:
         self._bundle = bundle
         self._frame = frame
         self._addresses = addresses
         self._token_bytes = token_bytes
+        self._warm_channels = warm_channels
         self._timing: Timing = bundle.public.plan.timing
         self._links: OrderedDict[int, _Link] = OrderedDict()
         self._questions = asyncio.Semaphore(MAX_QUESTIONS_AT_ONCE)
@@ -122,7 +122,7 @@ class Client:
 
     def _evict(self) -> None:
         for peer in list(self._links):
-            if len(self._links) <= MAX_WARM:
+            if len(self._links) <= self._warm_channels:
                 return
             if not self._links[peer].busy:
                 self._drop(peer)
@@ -217,6 +217,7 @@ class Client:
         finally:
             if link is not None:
                 link.busy -= 1
+                self._evict()
 
     def _no_answer(self, peer: int, link: _Link | None, reason: str, level: int = logging.INFO) -> None:
         log.log(level, "no answer from %s: %s", self._bundle.public.plan.users[peer].name, reason)
