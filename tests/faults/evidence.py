@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-
 from analyzer.analysis import analyze_runs
 from analyzer.verdict import Status
 from network_dp.view import Record
@@ -158,7 +157,8 @@ def increments_covered(town: Town, branch: list[Hop]) -> None:
         data = noise = 0
         for hop in branch:
             if hop.user == name:
-                assert noise >= full or data == 0, f"{name} sees {data} contributions under {noise}/{full} at {hop.visit.step}"
+                where = f"{name} at step {hop.visit.step}"
+                assert noise >= full or data == 0, f"{where}: {data} contributions under {noise} of {full} units"
                 data = noise = 0
             else:
                 data += hop.sent.fields["real"]

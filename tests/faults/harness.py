@@ -164,6 +164,11 @@ class Town:
             if time.monotonic() > deadline:
                 raise AssertionError(f"not within {patience_s:g} s: {what}\n{self.describe()}")
 
+    def pass_time(self, seconds: float) -> None:
+        """For a fault whose length is the point."""
+        end = time.monotonic() + seconds
+        self.until(f"{seconds} s have passed", lambda: time.monotonic() >= end)
+
     def wait_step(self, step: int, patience_s: float = PATIENCE_S) -> None:
         self.until(f"step {step}", lambda: any(_last_step(self.state(n)) >= step for n in self.names), patience_s)
 
@@ -194,6 +199,12 @@ class Town:
         visits = [(r.epoch, r.step, name, r) for name in self.names for r in self.of_kind(name, "visit")]
         _, _, holder, record = max(visits, key=lambda visit: visit[:2])
         return holder, record.fields["from"] or holder
+
+    def holders(self) -> set[str]:
+        """While nobody moves: the last holder anybody logged, and whoever it may have handed the token to since."""
+        holder, _ = self.roles()
+        last = self.of_kind(holder, "visit")[-1].fields["visit"]
+        return {holder, *(r.fields["to"] for r in self.of_kind(holder, "sent") if r.fields["visit"] == last)}
 
     def reissues(self) -> list[Record]:
         return [r for name in self.names for r in self.of_kind(name, "visit") if r.fields["cause"] == "reissue"]

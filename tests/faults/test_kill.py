@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-
 from typer.testing import CliRunner
 
 from coordinator_free_launcher.cli import app
