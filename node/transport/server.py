@@ -110,11 +110,13 @@ class PeerService(peer_pb2_grpc.PeerServicer):  # type: ignore[misc]
         return await self._ask(user, Handoff(hop, handoff.grant, handoff.key, token))
 
     async def _drain(self, size: int, requests: AsyncIterator[Any]) -> None:
-        """Chunks of a token that was refused by its size: a bounded number, thrown away."""
-        for _ in range(min(size // codec.CHUNK_BYTES + 1, 256) if size > 0 else 0):
+        """Chunks of a token that was refused by its size: a bounded number of bytes, thrown away."""
+        left = min(size, values.MAX_TOKEN_BYTES)
+        while left > 0:
             request: Any = await anext(requests, None)
-            if request is None or request.WhichOneof("body") != "chunk":
+            if request is None or not request.chunk.data:
                 return
+            left -= len(request.chunk.data)
 
     async def Locate(self, request: Any, context: Any) -> Any:
         user = await self.caller(context)
@@ -135,6 +137,8 @@ class PeerService(peer_pb2_grpc.PeerServicer):  # type: ignore[misc]
         if first.size not in (0, self._token_bytes) or len(first.end) != codec.SECRET_BYTES:
             await context.abort(grpc.StatusCode.INVALID_ARGUMENT, "a result of the wrong size")
         parts, missing = [first.token], first.size - len(first.token)
+        if missing < 0:
+            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, "a result of the wrong size")
         while missing > 0:
             more: Any = await anext(requests, None)
             if more is None or not more.token or len(more.token) > missing:
