@@ -17,7 +17,7 @@ DECIDING = (
     "network_dp", "node", "analyzer", "coordinator_free_launcher.calibration", "coordinator_free_launcher.promise",
     "coordinator_free_launcher.provision", "coordinator_free_launcher.finalise", "coordinator_free_launcher.cli_plan",
 )  # fmt: skip
-# What shows a printed formula beside the valid one: the page of a report, the comparison table, the figures as published.
+# What shows printed formulas beside valid ones: the page of a report, the comparison table, the figures as published.
 SHOWING = (
     "analyzer.report", "coordinator_free_launcher.bounds_tables", "simulator.figures", "simulator.published",
 )  # fmt: skip

@@ -1,0 +1,90 @@
+"""The path-averaged Gaussian profile against every path of tiny walks, the recursion, Monte Carlo and known numbers."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+
+from network_dp import bounds, exposure, gaussian, profile
+from network_dp.errors import AccountingError
+from network_dp.moments import Law, log_moment
+
+LAWS = [
+    Law(task, n, steps, c, released)
+    for task in ("sum", "sgd") for n, steps, c in ((3, 6, 1), (4, 5, 2)) for released in (False, True)
+]  # fmt: skip
+
+
+def all_exposures(law):
+    observers = list(range(law.colluders))
+    return np.array([
+        exposure.matrix(path, law.n_users, law.task, law.released, colluders=observers)[law.n_users - 1, 0]
+        for path in itertools.product(range(law.n_users), repeat=law.n_steps)
+    ])
+
+
+@pytest.mark.parametrize("law", LAWS, ids=str)
+def test_law_of_the_rounded_exposure_dominates_that_of_every_path(law):
+    found, exact = profile.exposure_law(law), np.sort(all_exposures(law))
+    assert found.lost < 1e-7
+    for level in np.unique(exact):
+        truth = float(np.mean(exact >= level - 1e-12))
+        assert float(found.probability[found.exposure >= level - 1e-12].sum()) >= truth - 1e-9
+
+
+@pytest.mark.parametrize("law", LAWS, ids=str)
+def test_epsilon_lies_between_the_exact_one_and_the_renyi_bound(law):
+    sigma, delta = 1.3, 1e-4
+    found = profile.epsilon(law, sigma, 1.0, delta)
+    assert float(gaussian.deltas(np.sqrt(all_exposures(law)) / sigma, found).mean()) <= delta
+    renyi = bounds.network_epsilon(
+        law.task, law.n_users, law.n_steps, sigma, 1.0, delta, released=law.released, colluders=law.colluders
+    )
+    assert found <= renyi
+
+
+@pytest.mark.parametrize("task", ["sum", "sgd"])
+@pytest.mark.parametrize("released", [False, True])
+def test_moments_of_the_law_are_those_of_the_recursion_rounded_up(task, released):
+    law = Law(task, 20, 200, 1, released)
+    found = profile.exposure_law(law)
+    for b in (0.1, 0.4):  # not larger: e^(b S) would blow up rounding, 1e-14 in bins far out, which `lost` covers
+        moment = math.log(float(found.probability @ np.exp(b * found.exposure)))
+        exact = log_moment(law, b)
+        windows = 200 * profile._STEP  # no more terms than steps, each rounded up by less than one grid step
+        assert exact - 1e-9 <= moment <= exact + b * windows
+
+
+def test_profile_is_above_monte_carlo():
+    n, steps, sigma, walks = 8, 80, 3.0, 400
+    rng = np.random.default_rng(5)
+    pairs = ~np.eye(n, dtype=bool)
+    for task in ("sum", "sgd"):
+        law = Law(task, n, steps)
+        found = profile.epsilon(law, sigma, 1.0, 1e-3)
+        deltas = [
+            gaussian.deltas(np.sqrt(exposure.matrix(rng.integers(n, size=steps), n, task)[pairs]) / sigma, found).mean()
+            for _ in range(walks)
+        ]
+        assert np.mean(deltas) - 6 * np.std(deltas) / math.sqrt(walks) <= 1e-3
+
+
+def test_a_delta_below_the_resolution_is_infinite_and_a_long_walk_refused():
+    assert profile.epsilon(Law("sum", 4, 6), 1.0, 1.0, 1e-15) == math.inf
+    with pytest.raises(AccountingError, match="n_steps"):
+        profile.exposure_law(Law("sum", 4, 10**6))
+
+
+@pytest.mark.slow
+def test_calibrated_sigma_of_a_small_walk_is_below_the_renyi_one():
+    law = Law("sgd", 30, 300)
+    sigma = profile.sigma(law, 1.0, 2.0, 1e-5)
+    assert profile.epsilon(law, sigma, 2.0, 1e-5) <= 1.0 < profile.epsilon(law, sigma * 0.999, 2.0, 1e-5)
+    assert bounds.network_epsilon("sgd", 30, 300, sigma, 2.0, 1e-5) > 1.0
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("sigma,epsilon", [(6.85, 1.0), (1.025, 10.0)])
+def test_known_numbers_of_the_sgd_example(sigma, epsilon):
+    assert profile.epsilon(Law("sgd", 2000, 20_000), sigma, 2.0, 1e-6) <= epsilon
