@@ -12,11 +12,14 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from analyzer.integrity import Run
 from analyzer.lineage import Bools, Ints
 from analyzer.tables import NOBODY, Floats
 from network_dp.exposure import Observation, general
+
+Numbers = NDArray[np.int32]
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,10 +27,10 @@ class Increments:
     """The disjoint increments one observer saw on the accepted branch: which users are in which, how often."""
 
     user: Ints
-    cycle: Ints
-    count: Floats  # contributions of ``user`` in ``cycle``, at least 1
+    cycle: Numbers
+    count: Ints  # contributions of ``user`` in ``cycle``, at least 1
     noise: Floats  # per cycle: full noises of others
-    number: Ints  # per step of the branch: the cycle it lies in
+    number: Numbers  # per step of the branch: the cycle it lies in
 
     def answers(self) -> Floats:
         """Contributions per cycle."""
@@ -46,7 +49,8 @@ class Sights:
         self._user = lineage.sents["user"][chain].astype(np.int64)
         self._to = lineage.sents["to"][chain].astype(np.int64)
         self._real = lineage.sents["real"][chain].astype(np.float64)
-        self._noise = lineage.sents["units"][chain] / plan.unit_count
+        units = lineage.sents["units"][chain].astype(np.int64)
+        self._noise_before = np.concatenate([[0], np.cumsum(units)]) / plan.unit_count
         giving = np.flatnonzero(self._real)
         self._giving = giving[np.argsort(self._user[giving], kind="stable")]  # contributing steps by user, then time
         self._giver = self._user[self._giving]
@@ -96,30 +100,33 @@ class Sights:
     def increments(self, observer: Bools) -> Increments:
         """Its increments on the accepted branch, the release included."""
         held = observer[self._user]
-        number: Ints = np.cumsum(held, dtype=np.int64)
-        seen = int(number[-1]) if len(number) else 0
+        number = np.cumsum(held, dtype=np.int32)
+        places = np.flatnonzero(held)
+        ends = places  # a cycle is seen when the observer holds the token next, or when the result is released
         if self._released and len(held) and not held[-1]:
-            seen += 1
+            ends = np.append(places, len(held))
+        starts = np.concatenate([[0], places + 1])[: len(ends)]
+        noise = self._noise_before[ends] - self._noise_before[starts]
         cycle = number[self._giving]
-        first = np.flatnonzero(np.append(True, self._other_giver | (cycle[1:] != cycle[:-1]))) if len(cycle) else cycle
-        count = np.diff(first, append=len(cycle)).astype(np.float64)
+        new = np.ones(len(cycle), dtype=np.bool_)
+        np.not_equal(cycle[1:], cycle[:-1], out=new[1:])
+        new[1:] |= self._other_giver
+        first = np.flatnonzero(new)
+        count = np.diff(first, append=len(cycle))
         user, cycle = self._giver[first], cycle[first]
-        kept = (cycle < seen) & ~observer[user]
-        noise = np.bincount(number, np.where(held, 0.0, self._noise), minlength=seen)[:seen].astype(np.float64)
+        kept = (cycle < len(ends)) & ~observer[user]
         return Increments(user[kept], cycle[kept], count[kept], noise, number)
 
     def column(self, observer: Bools) -> Floats:
         """Exposure of every user to the observer: the sum of c^2 / noise, infinite where data came without noise."""
         found = self.increments(observer)
         extra = self._extra_sights(observer)
-        alone = np.ones(len(found.noise), dtype=np.bool_)
-        if extra:
-            together = sorted(self._touched(extra, found.number, len(found.noise)))
-            alone[together] = False
-        apart = alone[found.cycle]
         with np.errstate(divide="ignore"):
-            worth = found.count[apart] ** 2 / found.noise[found.cycle[apart]]
-        result = np.bincount(found.user[apart], worth, minlength=self._n).astype(np.float64)
+            price = 1.0 / found.noise
+        together = sorted(self._touched(extra, found.number, len(price))) if extra else []
+        price[together] = 0.0
+        worth = found.count**2 * price[found.cycle]
+        result = np.bincount(found.user, worth, minlength=self._n).astype(np.float64)
         if extra:
             inside = np.flatnonzero(~observer[self._user])
             observations = [
@@ -162,7 +169,7 @@ class Sights:
             found.append(path)
         return found
 
-    def _touched(self, extra: list[list[int]], number: Ints, size: int) -> set[int]:
+    def _touched(self, extra: list[list[int]], number: Numbers, size: int) -> set[int]:
         """Increments of the branch that share a noise or a contribution with an extra sight."""
         touched: set[int] = set()
         for path in extra:
