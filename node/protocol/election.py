@@ -291,7 +291,7 @@ def locating(ctx: Context, state: State, peer: int, answer: Located | None, inpu
             return state, [_old_disk(ctx, peer)]
         state = state._replace(heard={**state.heard, peer: answer})
         if answer.responsible or answer.rank > max(state.seen, rank(ctx, state)):
-            state = state._replace(seen=max(state.seen, answer.rank), deferred=0)
+            state = state._replace(seen=max(state.seen, answer.rank), deferred=0, stalled_since=None)
             return _rest(ctx, state, inputs), []
     if state.asked:
         return state, []
@@ -315,7 +315,10 @@ def locating(ctx: Context, state: State, peer: int, answer: Located | None, inpu
 def _too_few(ctx: Context, state: State, needed: int, inputs: Inputs) -> Step:
     missing = ", ".join(ctx.names[user] for user in sorted(ctx.others - state.heard.keys()))
     text = f"the token may be lost; {needed} of {ctx.n} users must be alive to go on. Missing: {missing[:400]}"
-    return _rest(ctx, state, inputs, fresh=True), [Note("warning", text)]
+    since = state.stalled_since if state.stalled_since is not None else inputs.now
+    if inputs.now - since > ctx.timing.stall_timeout_s:
+        return state, [Stop(exits.STALLED, text + ". Start them, then start this user again.")]
+    return _rest(ctx, state._replace(stalled_since=since), inputs, fresh=True), [Note("warning", text)]
 
 
 def _bid(ctx: Context, state: State, inputs: Inputs) -> Step:

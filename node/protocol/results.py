@@ -158,4 +158,7 @@ def serve(ctx: Context, state: State, inputs: Inputs) -> Step:
 
 
 def leave(ctx: Context, state: State, inputs: Inputs) -> Step:
+    """The linger is over; but not while somebody is being told: with many users one round takes longer than that."""
+    if state.publishing:
+        return state._replace(stop_at=inputs.now + ctx.timing.linger_s), []
     return state._replace(stop_at=None), [Stop(exits.DONE, "the result is final")]
