@@ -76,7 +76,7 @@ def bound_line(ax: Axes, ns: list[int], values: list[float], label: str, colour:
 
 
 def error_bars(ax: Axes, ns: list[int], spreads: list[Spread], label: str, colour: str, dashed: bool) -> None:
-    """Mean over all pairs and runs, with bars from the least to the greatest; dashed ones stand a little to the right."""
+    """Mean over all pairs and runs, bars from the least to the greatest; dashed ones stand a little to the right."""
     places = [n * (1.05 if dashed else 1.0) for n in ns]
     means = [s.mean for s in spreads]
     bars = [[s.mean - s.low for s in spreads], [s.high - s.mean for s in spreads]]
