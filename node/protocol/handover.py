@@ -405,4 +405,5 @@ def disk_refused(ctx: Context, state: State, cause: Event, inputs: Inputs) -> St
         state = state._replace(phase=Phase.WAITING if state.handed else Phase.ROUTING, retry_at=at)
     elif state.phase is not Phase.COMPUTING or isinstance(cause, Computed):
         state = state._replace(retry_at=None if state.phase is Phase.IDLE else at)
-    return state._replace(disk_full=True), [Note("error", "the disk took no journal record; free some space")]
+    note = Note("error", "the disk took no journal record; free some space")
+    return state._replace(disk_full=True, disk_retry_at=at), [note]

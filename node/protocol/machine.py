@@ -249,7 +249,8 @@ def _tick(ctx: Context, state: State, inputs: Inputs) -> Step:
     """The earliest due wait, one at a time: the runtime ticks again while something is due."""
     if state.stop_at is not None and inputs.now >= state.stop_at:
         return _custody(ctx, state, "linger over", None, inputs)
-    state = state._replace(disk_full=False)  # worth another try
+    if state.disk_retry_at is not None and inputs.now >= state.disk_retry_at:
+        state = state._replace(disk_full=False, disk_retry_at=None)
     if state.retry_at is not None and inputs.now >= state.retry_at:
         return _custody(ctx, state, "retry", None, inputs)
     if state.watch_at is not None and inputs.now >= state.watch_at:
@@ -270,6 +271,7 @@ def _disk_failed(ctx: Context, state: State, cause: Event, inputs: Inputs) -> St
     }
     grants = {user: grant for user, grant in state.grants.items() if user != cause.peer}
     watch_at = state.watch_at if state.watch_at is not None else inputs.now + ctx.timing.lease_s
-    state = state._replace(grants=grants, disk_full=True, watch_at=watch_at)
+    retry_at = inputs.now + ctx.timing.retry_max_s
+    state = state._replace(grants=grants, disk_full=True, disk_retry_at=retry_at, watch_at=watch_at)
     note = Note("error", "the disk took no journal record: refusing tokens; free some space")
     return state, [note, Reply(cause.ticket, answers[type(cause.request)])]

@@ -138,10 +138,11 @@ class State(NamedTuple):
     stop_at: float | None = None
     draining: bool = False
     disk_full: bool = False
+    disk_retry_at: float | None = None  # when a full disk is worth another try
 
     @property
     def wake_at(self) -> float | None:
-        times = [t for t in (self.retry_at, self.watch_at, self.stop_at) if t is not None]
+        times = [t for t in (self.retry_at, self.watch_at, self.stop_at, self.disk_retry_at) if t is not None]
         return min(times) if times else None
 
 
