@@ -62,6 +62,7 @@ class Evidence:
         self._contexts = contexts
         self._task = task
         self._additive = not isinstance(task, Sgd)
+        self._gaussian = not task.noise_only_is_dummy  # a truthful response adds nothing to the truth
         self.eras = [0] * len(contexts)
         self.sent: dict[str, Sent] = {}  # by tag
         self.finishes: dict[Visit, Sent] = {}
@@ -69,6 +70,7 @@ class Evidence:
         self._lines: dict[tuple[int, str], Visit | None] = {}  # lines are written again after a restart
         self._current: dict[tuple[int, int], Visit] = {}  # user, number -> its visit of that number
         self._at: dict[tuple[int, int, int, int], Content] = {}  # user, epoch, step -> what it held or sent there
+        self._taken: dict[Visit, str] = {}  # visit -> tag of the one token of it that was taken
         self._noise: dict[tuple[Visit, int], tuple[Any, Any]] = {}
         self.real: dict[int, set[Visit]] = {}  # user -> visits whose contribution may have left
         self.edges: dict[tuple[int, str], set[Visit]] = {}
@@ -103,6 +105,8 @@ class Evidence:
             if not (sent.to == f"u{user}" and sent.payload == received):
                 raise ViolationError(f"u{user} received other bytes: {record}")
             content = sent.content
+            if self._taken.setdefault(sent.visit, fields["tag"]) != fields["tag"]:
+                raise ViolationError(f"u{user} takes a second copy of the token of visit {sent.visit}: a silent fork")
         elif fields["cause"] == "reissue":
             counter, issuer, step = fields["base"]
             base = self._at.get((user, counter, issuer, step))
@@ -149,6 +153,8 @@ class Evidence:
     def _same_noise(self, key: Visit, record: view.Record) -> None:
         """All tokens of one visit carry the same draw: equal where equally many components are in them."""
         fields = record.fields
+        if self._gaussian and fields["units"] and not any(fields.get("noise") or ()):
+            raise ViolationError(f"visit {key} claims {fields['units']} noise components, and adds nothing")
         drawn = (fields.get("noise"), fields.get("dummies") if record.kind == "sent" else None)
         known = self._noise.setdefault((key, fields["units"]), drawn)
         same = known == drawn or (record.kind == "finish" and known[0] == drawn[0])

@@ -56,21 +56,21 @@ class Schedule:
 def _kill(random: Random) -> Kill:
     effect = random.choice(_COMMON if random.random() < 0.7 else EFFECTS)
     nth = 1 + int(random.random() ** 2 * 24)
-    gone = random.random() < 0.3
+    gone = random.random() < 0.4
     return Kill(effect, nth, None if gone else random.choice((0.1, 1.0, 3.0, 8.0, 14.0)), random.random() < 0.4)
 
 
 def _weather(random: Random) -> Weather:
-    if random.random() < 0.5:
+    if random.random() < 0.4:
         return CALM
-    level = random.choice((0.02, 0.1, 0.3))
-    return Weather(level * random.random(), level * random.random(), level * random.random())
+    loss, duplicate, delay = (random.choice((0.02, 0.1, 0.3)) * random.random() for _ in range(3))
+    return Weather(loss, duplicate, delay)
 
 
 def _timed(random: Random, n: int) -> list[Timed]:
-    start, user = random.random() * 8.0, random.randrange(n)
-    until = start + random.choice((0.5, 3.0, 8.0, 15.0))
-    match random.choice(("split", "split", "full", "jump", "late", "kill", "kill")):
+    start, user = 0.05 + 6.0 * random.random() ** 3, random.randrange(n)  # an undisturbed walk is over in half a second
+    until = start + random.choice((0.2, 0.5, 3.0, 8.0, 15.0))
+    match random.choice(("split", "split", "full", "full", "full", "jump", "late", "kill", "kill")):
         case "split":
             group = frozenset(random.sample(range(n), random.randint(1, n // 2)))
             return [Timed(start, "split", user, group=group), Timed(until, "heal", user)]
@@ -84,8 +84,20 @@ def _timed(random: Random, n: int) -> list[Timed]:
             return [Timed(start, "kill", user, until - start)]
 
 
+def _flicker(random: Random, n: int) -> list[Timed]:
+    """Disks that are full for a moment, again and again: tokens are refused while copies of them are still under way."""
+    events = []
+    for user in range(n):
+        start = random.random() * 0.4
+        for _ in range(3):
+            end = start + 0.05 + random.random() * 0.3
+            events += [Timed(start, "full", user), Timed(end, "free", user)]
+            start = end + random.random() * 0.4
+    return events
+
+
 def draw(seed: int) -> Schedule:
-    """The schedule of a seed. One in ten is without faults, one in ten has an old disk put back."""
+    """The schedule of a seed. In ten: one without faults, one with an old disk put back, one with flickering disks."""
     random = seeded("schedule", seed)
     scenario = random.randrange(len(SCENARIOS))
     n = SCENARIOS[scenario].plan.n
@@ -98,5 +110,8 @@ def draw(seed: int) -> Schedule:
         kills = tuple(kill._replace(restart_after_s=kill.restart_after_s or 1.0) for kill in kills)
         at = 0.2 + random.random() * 3.0
         return Schedule(seed, scenario, CALM, kills, (Timed(at, "old disk", random.randrange(n), random.random()),), at)
-    timed = [event for _ in range(random.choice((0, 0, 1, 2))) for event in _timed(random, n)]
+    if kind < 0.3:
+        storm = tuple(sorted(_flicker(random, n), key=lambda event: event.at_s))
+        return Schedule(seed, scenario, Weather(0.02, 0.5, 0.1), kills[:1], storm)
+    timed = [event for _ in range(random.choice((0, 0, 1, 2, 4))) for event in _timed(random, n)]
     return Schedule(seed, scenario, _weather(random), kills, tuple(sorted(timed, key=lambda event: event.at_s)))

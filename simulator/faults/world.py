@@ -31,6 +31,7 @@ from node.protocol.effects import (
 )
 from node.protocol.messages import Answer, Handoff, Offer, Request
 from node.protocol.state import Context, Durable, Inputs, State
+from node.protocol.values import Epoch
 from node.tasks import make_task
 from node.worker import Supply
 from simulator.faults import trace
@@ -285,6 +286,8 @@ class World:
                 record = self.checks.evidence.log(user, line)
                 if record.kind == "finish":
                     self.checks.ended(process.ctx, disk.durable)
+                elif record.kind == "visit" and record.fields["cause"] != "handoff":
+                    self._issued(user, record.epoch)
             case Send():
                 self.checks.sending(process.ctx, disk.durable, effect)
                 self._send(user, process, effect)
@@ -301,6 +304,13 @@ class World:
                 self._stop(user, process, code)
             case _:
                 pass
+
+    def _issued(self, user: int, epoch: Epoch) -> None:
+        """A token appears that nobody handed over: the first one, or one a majority gave its promise for."""
+        forgetful = sum(event.what == "old disk" for event in self.schedule.timed)
+        promised = sum(process.disk.durable.promised >= epoch for process in self.users)
+        if promised + forgetful < self.cast.contexts[0].majority:
+            raise ViolationError(f"u{user} issues epoch {epoch} with {promised} promises")
 
     def _computed(self, user: int, life: int, result: Any) -> None:
         if self.users[user].life == life:

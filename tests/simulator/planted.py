@@ -1,0 +1,152 @@
+"""Bugs to plant into the protocol core: each is one way custody systems go wrong (issue 3, point 8)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from node.protocol import election, handover, machine, routing, visit
+from node.protocol.effects import Persist
+from node.protocol.messages import Granted, Handoff, Why
+from node.protocol.routing import Route
+from node.protocol.state import FINISH, Context, Grant, Inputs, Mixed, Phase, State, Watch
+from node.protocol.values import Hop, Token
+from node.protocol.visit import Step
+
+Plant = Callable[[pytest.MonkeyPatch], None]
+
+
+def redraw_noise_on_resend(patch: pytest.MonkeyPatch) -> None:
+    """The outgoing token is made anew, with fresh noise, every time it is sent."""
+
+    def granted(ctx: Context, state: State, answer: Granted, inputs: Inputs) -> Step:
+        custody = state.durable.custody
+        line = json.loads(custody.sent_line) if custody is not None else {}
+        if custody is not None and state.handed and custody.units and line.get("noise") is not None:
+            token = visit.read_token(ctx, custody.out)
+            clean = token.payload - np.array(line["noise"], token.payload.dtype)
+            mixed = ctx.worker.mix(clean, None, inputs.supply(), custody.units, custody.hop.step, False)
+            contribution = None if line["contribution"] is None else np.array(line["contribution"])
+            state = visit.route_to(
+                ctx, state, Route(custody.next, custody.out_hop.step), token._replace(payload=mixed.payload), inputs,
+                real=custody.real, units=custody.units, contribution=contribution, mixed=mixed,
+            )  # fmt: skip
+        return handover.granted(ctx, state._replace(phase=Phase.OFFERING), answer, inputs)
+
+    key = (Phase.OFFERING, "granted")
+    patch.setitem(machine.CUSTODY, key, machine.CUSTODY[key]._replace(run=granted))  # type: ignore[arg-type]
+
+
+def count_hops_instead_of_positions(patch: pytest.MonkeyPatch) -> None:
+    """The paper's counter: one noise every n - 1 hops, whoever was skipped."""
+
+    by_ledger = routing.missing_units
+
+    def missing_units(ctx: Context, token: Token, receiver: int, own: int) -> int:
+        if receiver == FINISH:
+            return by_ledger(ctx, token, receiver, own)
+        hops_since = sum(seen == token.noise_units for seen in token.ledger)
+        return ctx.full if token.noise_units == 0 or hops_since >= ctx.n - 1 else 0
+
+    patch.setattr(routing, "missing_units", missing_units)
+
+
+def reissue_without_fresh_noise(patch: pytest.MonkeyPatch) -> None:
+    """The last token again, as it is."""
+    issue = election._issue
+
+    def bare(
+        ctx: Context, state: State, hop: Hop, token: Token, mixed: Mixed, units: int, cause: str, *more: Any
+    ) -> Step:
+        if cause == "reissue":
+            custody = state.durable.custody
+            assert custody is not None
+            token, units = visit.read_token(ctx, custody.out), 0
+            mixed = Mixed(token.payload, None, None, 0)
+        return issue(ctx, state, hop, token, mixed, units, cause, *more)
+
+    patch.setattr(election, "_issue", bare)
+
+
+def acknowledge_before_journaling(patch: pytest.MonkeyPatch) -> None:
+    """The journal record is written after everything else."""
+    step = machine.step
+
+    def late(ctx: Context, state: State, event: Any, inputs: Inputs) -> Step:
+        state, effects = step(ctx, state, event, inputs)
+        return state, sorted(effects, key=lambda effect: isinstance(effect, Persist))
+
+    patch.setattr(machine, "step", late)
+
+
+def reroute_after_an_indefinite_timeout(patch: pytest.MonkeyPatch) -> None:
+    """No answer to a token is taken for a no."""
+
+    def lost(ctx: Context, state: State, answer: None, inputs: Inputs) -> Step:
+        custody = state.durable.custody
+        assert custody is not None
+        state, effects = handover._mark_down(ctx, state, custody.next, inputs)
+        state, more = handover._reroute(ctx, state, inputs)
+        return state, [*effects, *more]
+
+    key = (Phase.HANDING, "no answer")
+    to = machine.CUSTODY[Phase.OFFERING, "no answer"].to
+    patch.setitem(machine.CUSTODY, key, machine.Transition(lost, to))  # type: ignore[arg-type]
+
+
+def ignore_epochs(patch: pytest.MonkeyPatch) -> None:
+    """A user takes hops of an epoch it promised to refuse."""
+    obstacle = handover._obstacle
+
+    def blind(ctx: Context, state: State, hop: Hop) -> Why | None:
+        why = obstacle(ctx, state, hop)
+        return None if why is Why.FENCED else why
+
+    patch.setattr(handover, "_obstacle", blind)
+
+
+class _Alone(Context):
+    """A context in which one user is a majority."""
+
+    majority = 1  # type: ignore[assignment]
+
+
+def reissue_without_a_majority(patch: pytest.MonkeyPatch) -> None:
+    """Whoever misses the token takes it up again, without asking enough others."""
+    for key in ((Watch.LOCATING, "located"), (Watch.FENCING, "promised")):
+        lookout = machine.WATCH[key]
+
+        def alone(
+            ctx: Context, state: State, peer: int, answer: Any, inputs: Inputs, run: Any = lookout.run
+        ) -> Step:
+            step: Step = run(_Alone(*ctx._replace(min_live=1)), state, peer, answer, inputs)
+            return step
+
+        patch.setitem(machine.WATCH, key, lookout._replace(run=alone))  # type: ignore[arg-type]
+
+
+def accept_a_late_duplicate_after_a_refusal(patch: pytest.MonkeyPatch) -> None:
+    """Any grant will do: a copy of a refused token that comes late is taken after all."""
+    handed = handover.handed
+
+    def trusting(ctx: Context, state: State, peer: int, ticket: int, handoff: Handoff, inputs: Inputs) -> Step:
+        grant = Grant(handoff.grant, handoff.hop, inputs.now + 1.0)
+        return handed(ctx, state._replace(grants={**state.grants, peer: grant}), peer, ticket, handoff, inputs)
+
+    patch.setattr(handover, "handed", trusting)
+
+
+BUGS: tuple[Plant, ...] = (
+    redraw_noise_on_resend,
+    count_hops_instead_of_positions,
+    reissue_without_fresh_noise,
+    acknowledge_before_journaling,
+    reroute_after_an_indefinite_timeout,
+    ignore_epochs,
+    reissue_without_a_majority,
+    accept_a_late_duplicate_after_a_refusal,
+)
