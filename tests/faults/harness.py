@@ -53,6 +53,14 @@ def make_plan(
     return with_free_ports(from_dict(values))
 
 
+def slow_task(seconds: float) -> dict[str, Any]:
+    """A sum whose contributions take a while to compute, for a plan's ``task``."""
+    return {
+        "kind": "custom", "factory": "tests.faults.slow_task:slow_sum", "dimension": 2, "sensitivity": 1.5,
+        "options": {"seconds": seconds},
+    }  # fmt: skip
+
+
 def records(path: Path) -> list[Record]:
     """A view log as it is now: a last line still being written is left for the next look."""
     if not path.exists():

@@ -13,11 +13,10 @@ from node.tasks import AdditiveTask, LocalData, Payload, Table, Tally
 class SlowSum(AdditiveTask):
     """A sum whose contribution takes ``options.seconds`` to compute."""
 
-    quick = False
-
     def __init__(self, plan: Plan) -> None:
         assert isinstance(plan.task, CustomTask)
         super().__init__(plan, dimension=plan.task.dimension)
+        self.quick = False
         self._seconds = float(plan.task.options["seconds"])
 
     def prepare(self, table: Table) -> LocalData:

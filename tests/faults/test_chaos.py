@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 import pytest
 from typer.testing import CliRunner
@@ -13,6 +12,7 @@ from coordinator_free_launcher.chaos import Chaos, Rates
 from coordinator_free_launcher.cli import app
 from tests.faults.conftest import MakeTown
 from tests.faults.evidence import check
+from tests.faults.harness import slow_task
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(600)]
 
@@ -20,19 +20,11 @@ RATES = Rates(kill=2.0, pause=1.0)
 TIMING = {"lease_s": 4.0, "linger_s": 5.0}
 
 
-def _slow(seconds: float) -> dict[str, Any]:
-    """Hops take a while each, so the walk is as long as the trouble on a machine of any speed."""
-    return {
-        "kind": "custom", "factory": "tests.faults.slow_task:slow_sum", "dimension": 2, "sensitivity": 1.5,
-        "options": {"seconds": seconds},
-    }  # fmt: skip
-
-
 def _under_trouble(make_town: MakeTown, topology: str, seconds: float, seed: int) -> None:
     hop_s = 0.02
     steps = int(seconds / hop_s)
     walk = {"topology": "ring", "rounds": steps // 20} if topology == "ring" else {"topology": topology, "steps": steps}
-    town = make_town(20, task=_slow(hop_s), timing=TIMING, **walk)
+    town = make_town(20, task=slow_task(hop_s), timing=TIMING, **walk)
     tally = Chaos(town.folder, RATES, seconds, seed).go(lambda picture: None, patience_s=300.0)
     assert tally.kills > 0 and tally.pauses > 0
     assert tally.finished and tally.identical, f"{tally}\n{town.describe()}"
@@ -53,7 +45,7 @@ def test_a_minute_of_random_trouble_ends_with_the_exact_sum(make_town: MakeTown,
 
 
 def test_the_chaos_command_reports_kills_result_and_verdict_as_json(make_town: MakeTown) -> None:
-    town = make_town(5, task=_slow(0.01), topology="ring", rounds=60)
+    town = make_town(5, task=slow_task(0.01), topology="ring", rounds=60)
     said = CliRunner().invoke(
         app, ["chaos", str(town.folder), "--kill", "2/s", "--pause", "1/s", "--seconds", "3", "--seed", "4", "--json"]
     )

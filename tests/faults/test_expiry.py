@@ -8,7 +8,7 @@ from coordinator_free_launcher.identity import Authority, certificate_pem, host_
 from node.protocol import exits
 from tests.faults.conftest import MakeTown
 from tests.faults.evidence import check
-from tests.faults.harness import Town
+from tests.faults.harness import Town, slow_task
 
 pytestmark = pytest.mark.process
 
@@ -30,11 +30,7 @@ def _certify(town: Town, seconds: float) -> None:
 
 
 def test_a_run_stops_at_expiry_with_a_reason_and_goes_on_after_renewal(make_town: MakeTown) -> None:
-    slow = {
-        "kind": "custom", "factory": "tests.faults.slow_task:slow_sum", "dimension": 2, "sensitivity": 1.5,
-        "options": {"seconds": 0.05},
-    }  # fmt: skip
-    town = make_town(4, task=slow, timing={"stall_timeout_s": 1.0}, topology="ring", rounds=60)
+    town = make_town(4, task=slow_task(0.05), timing={"stall_timeout_s": 1.0}, topology="ring", rounds=60)
     _certify(town, 6.0)
     town.start_all()
     town.wait_step(2)

@@ -2,27 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from node.protocol import exits
 from tests.faults.conftest import MakeTown
 from tests.faults.evidence import check
+from tests.faults.harness import slow_task
 
 pytestmark = pytest.mark.process
 
 
-def _task(seconds: float) -> dict[str, Any]:
-    return {
-        "kind": "custom", "factory": "tests.faults.slow_task:slow_sum", "dimension": 2, "sensitivity": 1.5,
-        "options": {"seconds": seconds},
-    }  # fmt: skip
-
-
 def test_computing_for_longer_than_the_lease_is_no_loss(make_town: MakeTown) -> None:
     town = make_town(
-        4, task=_task(2.0), timing={"lease_s": 0.5, "locate_timeout_s": 5.0}, topology="complete", steps=3
+        4, task=slow_task(2.0), timing={"lease_s": 0.5, "locate_timeout_s": 5.0}, topology="complete", steps=3
     )
     town.start_all()
     town.wait_all()
@@ -31,7 +23,7 @@ def test_computing_for_longer_than_the_lease_is_no_loss(make_town: MakeTown) -> 
 
 
 def test_a_crash_while_computing_starts_the_computation_anew(make_town: MakeTown) -> None:
-    town = make_town(4, task=_task(0.2), timing={"lease_s": 10.0}, topology="ring", rounds=3)
+    town = make_town(4, task=slow_task(0.2), timing={"lease_s": 10.0}, topology="ring", rounds=3)
     town.start_all(crash={"user-2": "Compute:2"})
     assert town.wait_code("user-2") == -9 != exits.DONE
     town.start("user-2")
