@@ -27,6 +27,8 @@ def read_plan(path: Path) -> Plan:
         plan = parse(path.read_text())
     except OSError as error:
         raise PlanError(f"{path}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise PlanError(f"{path}: not a text file in UTF-8") from None
     here = path.absolute().parent
     users = tuple(user if user.data is None else replace(user, data=str(here / user.data)) for user in plan.users)
     return replace(plan, users=users)

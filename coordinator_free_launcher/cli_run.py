@@ -104,6 +104,7 @@ def run_command(
     """Check, provision, launch, wait and analyze, all on this machine, in one go."""
     from rich.console import Console
 
+    from coordinator_free_launcher.identity import IdentityError
     from coordinator_free_launcher.launch import LaunchError
     from coordinator_free_launcher.local_run import run_locally
     from coordinator_free_launcher.provision import ProvisionError
@@ -114,7 +115,7 @@ def run_command(
         plan = read_plan(plan_file)
         folder = out or Path("out") / f"{plan.name}-{time.strftime('%Y%m%d-%H%M%S')}"
         done = run_locally(plan, folder, data=data, keep_ports=keep_ports, console=console)
-    except (PlanError, ProvisionError, LaunchError) as error:
+    except (PlanError, ProvisionError, IdentityError, LaunchError) as error:
         raise fail(error) from None
     if as_json:
         typer.echo(json.dumps(done.as_dict(), indent=1))

@@ -54,6 +54,8 @@ def read_run(run: Path) -> Plan:
         return parse((run / "plan.toml").read_text())
     except FileNotFoundError:
         raise LaunchError(f"{run} has no plan.toml: give a folder made by `network-dp provision`") from None
+    except UnicodeDecodeError:
+        raise LaunchError(f"{run / 'plan.toml'}: not a text file in UTF-8") from None
 
 
 def local_users(run: Path, plan: Plan, only: list[str] | None) -> list[str]:
