@@ -41,7 +41,8 @@ x-user: &user
   <<: *confined
   pull_policy: never
   entrypoint: [python, -m, coordinator_free_launcher.container]
-  command: [/bundle, --handover, /handover]
+  # {shown}
+  command: [{command_line}]
   networks: [walk]
   mem_limit: {memory}
   stop_grace_period: 20s
@@ -134,6 +135,12 @@ def compose_file(plan: Plan, *, build: bool = False, data: str | None = None, me
         generated=""
         if not build
         else "\n#\n# Written from plan.toml by: python -m coordinator_free_launcher.compose docker",
+        shown=(
+            "Made-up data: whole views are handed over, so that the analyzer can recompute every step."
+            if data is None
+            else "Handed over to the analyzer: steps, neighbours and tags, no values."
+        ),
+        command_line="/bundle, --handover, /handover" + (", --with-values" if data is None else ""),
         memory=memory,
         build=_BUILD if build else "    pull_policy: never\n",
         data="--demo-data" if data is None else "--data, /data",

@@ -1,9 +1,11 @@
 """The process of a container: one user's node, then what this user hands over.
 
-``python -m coordinator_free_launcher.container BUNDLE [--from DIR ...] [--handover DIR] [--first-life] [--stay]``
+``python -m coordinator_free_launcher.container BUNDLE [--from DIR ...] [--handover DIR [--with-values]] [--first-life]
+[--stay]``
 
 ``--from``: copy the files there to the bundle first, readable by this user alone (an engine's mounts are not).
 ``--handover``: after a finished run, the user's exported view (no values, see network_dp.view) and its result go there.
+``--with-values``: hand over the whole view, values and noise too: for made-up data, where the analyzer may recompute all.
 ``--first-life``: the state disk may be new. Engines like Swarm and Kubernetes hand out empty disks and cannot be asked
 whether one was lost; there, a second life is caught by the peers, who remember more than an empty journal.
 ``--stay``: when the run is over, stay up until asked to end, for engines that restart whatever ends.
@@ -21,11 +23,15 @@ from coordinator_free_launcher.bundle import make_born, read_node_file
 from node.app import run
 
 
-def hand_over(bundle: Path, target: Path) -> None:
-    """Copy what this user shows to the analyzer: its view without values, and the result if it has one."""
-    from analyzer.export import export  # only now: a node's memory has no room for the analyzer
+def hand_over(bundle: Path, target: Path, *, with_values: bool) -> None:
+    """Copy what this user shows to the analyzer: its view, and the result if it has one."""
+    view = bundle / "state" / "view.jsonl"
+    if with_values:
+        shutil.copyfile(view, target / "view.jsonl")
+    else:
+        from analyzer.export import export  # only now: a node's memory has no room for the analyzer
 
-    export(bundle / "state" / "view.jsonl", target / "view.jsonl")
+        export(view, target / "view.jsonl")
     result = bundle / "state" / "result.json"
     if result.exists():
         shutil.copyfile(result, target / "result.json")
@@ -45,6 +51,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("bundle", type=Path)
     parser.add_argument("--from", dest="sources", type=Path, action="append", default=[])
     parser.add_argument("--handover", type=Path)
+    parser.add_argument("--with-values", action="store_true")
     parser.add_argument("--first-life", action="store_true")
     parser.add_argument("--stay", action="store_true")
     options = parser.parse_args(arguments)
@@ -56,7 +63,7 @@ def main(arguments: list[str] | None = None) -> int:
         make_born(bundle / "state", read_node_file(bundle).name)
     code = run(bundle)
     if code == 0 and options.handover is not None:
-        hand_over(bundle, options.handover)
+        hand_over(bundle, options.handover, with_values=options.with_values)
     if code == 0 and options.stay:
         ends = {signal.SIGTERM, signal.SIGINT}
         signal.pthread_sigmask(signal.SIG_BLOCK, ends)

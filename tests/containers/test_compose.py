@@ -35,14 +35,14 @@ Judge = Callable[[Path], subprocess.CompletedProcess[str]]
 
 
 def walk_and_judge(make_project: Any, plan: Any, verdict: Judge, tmp_path: Path) -> None:
-    """Up, walk, everybody ends with 0; the full logs pass the analyzer; the shown ones give a report."""
+    """Up, walk, everybody ends with 0; the logs on the disks pass the analyzer, and so do those handed over."""
     project = make_project(plan)
     project.up()
     project.wait_users()
     judged = verdict(project.fetch(tmp_path / "disks"))
     assert judged.returncode == 0, judged.stdout + judged.stderr
     report = project.analyze()
-    assert report.returncode in (0, 2), report.stdout + report.stderr  # exported logs may show too little to PASS
+    assert report.returncode == 0, report.stdout + report.stderr
     assert (project.folder / "out/report.html").stat().st_size > 1000
     result = json.loads((project.folder / "out/result.json").read_text())
     assert result["task"] == plan.task.kind

@@ -12,7 +12,7 @@ import pytest
 
 pytestmark = [pytest.mark.containers, pytest.mark.slow, pytest.mark.timeout(900)]
 
-LONG = {"topology": "ring", "rounds": 2500, "durability": "process"}
+LONG = {"topology": "ring", "rounds": 600, "durability": "process"}
 Judge = Callable[[Path], subprocess.CompletedProcess[str]]
 
 
@@ -25,7 +25,7 @@ def walking(make_project: Any, make_plan: Any, until: Any) -> Any:
     """Eight users in the middle of a long walk."""
     project = make_project(make_plan(8, walk=LONG))
     project.up()
-    until("the walk is under way", lambda: project.progress() > 200)
+    until("the walk is under way", lambda: project.progress() > 100)
     return project
 
 
@@ -94,4 +94,4 @@ def test_down_and_up_goes_on_where_it_stopped(walking: Any, verdict: Judge, tmp_
     result = check_end(walking, verdict, tmp_path)
     assert result["contributions"] == walking.plan.total_steps
     lives = (tmp_path / "disks/user-0/state/view.jsonl").read_text().count('{"kind":"start"')
-    assert (before > 200, lives >= 2) == (True, True)
+    assert (before > 100, lives >= 2) == (True, True)

@@ -60,6 +60,14 @@ def test_every_user_has_its_own_disk_and_is_confined(make_plan: Any) -> None:
     assert not set(shown) & set(plan.names), "the analyzer sees what was handed over, never a user's disk"
 
 
+def test_values_are_handed_over_for_made_up_data_only(make_plan: Any) -> None:
+    plan = container_plan(make_plan())
+    made_up, real = (yaml.safe_load(compose_file(plan, data=data)) for data in (None, "/data"))
+    assert "--with-values" in made_up["services"]["user-0"]["command"]
+    assert "--with-values" not in real["services"]["user-0"]["command"]
+    assert "--demo-data" not in real["services"]["provision"]["command"]
+
+
 @pytest.mark.parametrize("names", [["provision", "a", "b"], ["a", "a-handover", "b"], ["a", "public", "b"]])
 def test_a_user_cannot_take_the_name_of_another_part(make_plan: Any, names: list[str]) -> None:
     with pytest.raises(PlanError, match="rename the user"):
