@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import logging
 import math
 import signal
@@ -34,6 +33,12 @@ from node.transport.identity import Directory
 from node.transport.server import HealthService, PeerService, start_server
 from node.view_log import ViewLog
 from node.worker import BoundTask
+
+uvloop: Any
+try:
+    import uvloop  # here, not where it is used: forked users share what their parent has loaded
+except ImportError:
+    uvloop = None
 
 log = logging.getLogger("node")
 
@@ -75,9 +80,7 @@ def run(folder: Path, options: Options | None = None, public: Public | None = No
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
     """uvloop where it is installed: a fifth more hops a second."""
-    try:
-        import uvloop
-    except ImportError:
+    if uvloop is None:
         return None
     factory: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
     return factory
@@ -156,8 +159,6 @@ async def _take_part(
     _warn_if_insecure(bundle)
     asked: asyncio.Future[Any] = asyncio.ensure_future(_signal())
     health.serving = True
-    gc.collect()
-    gc.freeze()
     options.on_ready()
     log.info("serving on %s", bundle.bind)
     runtime.begin(again=again)
