@@ -5,7 +5,7 @@
 
 ``--from``: copy the files there to the bundle first, readable by this user alone (an engine's mounts are not).
 ``--handover``: after a finished run, the user's exported view (no values, see network_dp.view) and its result go there.
-``--with-values``: hand over the whole view, values and noise too: for made-up data, where the analyzer may recompute all.
+``--with-values``: hand over the whole view, values and noise too: for made-up data, to let the analyzer recompute all.
 ``--first-life``: the state disk may be new. Engines like Swarm and Kubernetes hand out empty disks and cannot be asked
 whether one was lost; there, a second life is caught by the peers, who remember more than an empty journal.
 ``--stay``: when the run is over, stay up until asked to end, for engines that restart whatever ends.
