@@ -1,0 +1,49 @@
+"""The simulator bites: each planted bug breaks an invariant within 2000 schedules, the core as it is breaks none."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+
+from simulator.faults.runner import run_seed
+
+_SPEC = importlib.util.spec_from_file_location("planted", Path(__file__).with_name("planted.py"))
+assert _SPEC is not None and _SPEC.loader is not None
+planted = importlib.util.module_from_spec(_SPEC)
+_SPEC.loader.exec_module(planted)
+
+SCHEDULES = 2000
+
+
+def first_failure() -> tuple[int, str] | None:
+    for seed in range(SCHEDULES):
+        tally = run_seed(seed)
+        if tally.failures:
+            return seed, tally.failures[0].what
+    return None
+
+
+#: What each bug must be found out by: a breach of something else would prove nothing about it.
+EXPECTED = {
+    "redraw_noise_on_resend": "noise redrawn",
+    "count_hops_instead_of_positions": "can read raw contributions",
+    "reissue_without_fresh_noise": "can read raw contributions",
+    "acknowledge_before_journaling": "",
+    "reroute_after_an_indefinite_timeout": "a silent fork",
+    "ignore_epochs": "promised to refuse",
+    "reissue_without_a_majority": "promises",
+    "accept_a_late_duplicate_after_a_refusal": "a silent fork",
+}
+
+
+@pytest.mark.parametrize("plant", planted.BUGS, ids=lambda plant: plant.__name__)
+def test_a_planted_bug_is_caught_and_only_the_bug(plant, monkeypatch) -> None:
+    with monkeypatch.context() as patch:
+        plant(patch)
+        found = first_failure()
+    assert found is not None, f"{plant.__name__} survived {SCHEDULES} schedules"
+    seed, what = found
+    assert EXPECTED[plant.__name__] in what
+    assert not run_seed(seed).failures, "the core as it is fails the same schedule"
