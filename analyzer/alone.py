@@ -9,8 +9,8 @@ import numpy as np
 from analyzer import promise
 from analyzer.exposures import Piece, one_epsilon
 from analyzer.integrity import Run
-from analyzer.lineage import Ints
-from analyzer.privacy import contributions_of, n_live
+from analyzer.lineage import Ints, contributions_per_user
+from analyzer.privacy import n_live
 from analyzer.tables import REISSUE
 
 
@@ -35,7 +35,7 @@ def look(run: Run) -> Alone | None:
     mine = logs.visits[logs.visits["cause"] != REISSUE]
     steps = np.sort(np.unique(mine["step"]))
     gaps = _gaps(run, steps)
-    count = contributions_of(run)[user]
+    count = int(contributions_per_user(run.lineage.sents, plan.n)[user])
     ring_sum = plan.walk.topology == "ring" and plan.task.kind != "sgd"
     spent = promise.promised_epsilon(plan) if ring_sum else promise.local_epsilon(plan, count)
     return Alone(

@@ -213,3 +213,10 @@ def is_reissue(logs: Logs, lineage: Lineage) -> Bools:
     known = rows >= 0
     mask[known] = logs.visits["cause"][rows[known]] == REISSUE
     return mask
+
+
+def contributions_per_user(sents: Rows, n_users: int) -> Ints:
+    """Real contributions that left each user, on all branches; a visit that left several times gave one."""
+    real = sents[sents["real"]]
+    once = np.unique(np.stack([real["user"].astype(np.int64), real["visit"]], axis=1), axis=0)
+    return np.bincount(once[:, 0], minlength=n_users).astype(np.int64)

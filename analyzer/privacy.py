@@ -12,6 +12,7 @@ from analyzer import promise
 from analyzer.chance import FALSE_ALARM
 from analyzer.exposures import Measure, UnmeasurableError, aim
 from analyzer.integrity import Run
+from analyzer.lineage import contributions_per_user
 from analyzer.sights import Sights
 from analyzer.tables import Finding, Floats
 from analyzer.verdict import Check, Status
@@ -66,17 +67,9 @@ def n_live(run: Run) -> int:
     return max(2, run.plan.n - len(run.logs.ever_down))
 
 
-def contributions_of(run: Run) -> tuple[int, ...]:
-    """Real contributions per user that left it, on any branch; each visit counts once."""
-    sents = run.lineage.sents
-    real = sents[sents["real"]]
-    key = np.unique(np.stack([real["user"].astype(np.int64), real["visit"]], axis=1), axis=0)
-    return tuple(np.bincount(key[:, 0], minlength=run.plan.n).tolist()) if len(key) else (0,) * run.plan.n
-
-
 def measure(run: Run, colluders: Sequence[int] = (), max_colluders: int = 1) -> Privacy:
     """Every number that the logs allow."""
-    counts = contributions_of(run)
+    counts = tuple(contributions_per_user(run.lineage.sents, run.plan.n).tolist())
     try:
         tool = Measure(run)
         return _measured(run, tool, counts, colluders, max_colluders)

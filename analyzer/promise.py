@@ -63,10 +63,12 @@ def limit_for(plan: Plan, n_live: int, pieces: Sequence[Piece], extra: int, coll
     ``extra``: most tokens that one user saw beside the branch. On a ring each adds at most 1 (theory.md 8.2).
     """
     if plan.walk.topology == "ring":
+        rounds = plan.walk.rounds or 0
+        if plan.noise.mechanism == "rr" and len(pieces) > 1:  # a forked ring may ask again what its branches asked
+            return local_epsilon(plan, rounds + sum(-(-len(piece.rows) // plan.n) for piece in pieces))
         if colluders > 1 or plan.noise.mechanism != "gaussian":
             return None
-        assert plan.walk.rounds is not None
-        return float(plan.walk.rounds + extra)
+        return float(rounds + extra)
     if n_live <= colluders:
         return None
     steps = sum(len(piece.rows) for piece in pieces)

@@ -3,7 +3,8 @@
 Complete graph: u's c answers among the m answers of one of v's cycles are c windows with floor((m-c)/c) others each.
 Every pair gets the Renyi bound, whose windows simply add up; the pairs it calls worst are then composed exactly as
 privacy-loss distributions (``network_dp.shuffle``). Both are upper bounds. Ring: the bound of ``shuffle.ring_epsilon``
-with the smallest full window that really occurred.
+with the smallest full window that really occurred. A forked run: local DP of all answers given, the bound that always
+holds.
 """
 
 from __future__ import annotations
@@ -37,8 +38,6 @@ class Responses:
     """eps of everybody towards one observer, from the cycles on the actual path."""
 
     def __init__(self, plan: Plan, sights: Sights) -> None:
-        if not sights.straight:
-            raise UnknownResponsesError("randomised response on a forked run: no bound is known for shared sights")
         self._plan, self._sights = plan, sights
         self._response = response_of(plan)
 
@@ -48,7 +47,11 @@ class Responses:
         return self._sights.increments(observer)
 
     def column(self, members: Sequence[int]) -> Floats:
-        """Renyi bound on eps of every user towards the set."""
+        """Bound on eps of every user towards the set: Renyi over its cycles; local DP where the run forked."""
+        if not self._sights.straight:
+            result = self._all_alone()
+            result[list(members)] = 0.0
+            return result
         seen = self._increments(members)
         answers = seen.answers()[seen.cycle]
         others = np.array([round_down(int(x)) for x in (answers - seen.count) // seen.count], dtype=np.int64)
@@ -79,6 +82,8 @@ class Responses:
 
     def matrix(self) -> Floats:
         n = self._plan.n
+        if not self._sights.straight:
+            return np.repeat(self._all_alone()[:, None], n, axis=1) * (1 - np.eye(n))
         if self._plan.walk.topology == "ring":
             return np.full((n, n), self._ring()) * (1 - np.eye(n))
         result = np.stack([self.column([v]) for v in range(n)], axis=1)
@@ -89,6 +94,13 @@ class Responses:
                 break
             result[u, v] = tighter
         return np.asarray(result, dtype=np.float64)
+
+    def _all_alone(self) -> Floats:
+        """Tokens beside the branch share answers with those on it; each answer is private by itself all the same."""
+        size, gamma, delta = self._response.n_buckets, self._response.gamma, self._plan.noise.delta
+        counts = self._sights.answers_given
+        known = {k: shuffle.local_epsilon(k, size, gamma, delta) for k in set(counts.tolist())}
+        return np.array([known[k] for k in counts.tolist()], dtype=np.float64)
 
     def _ring(self) -> float:
         """The smallest full window of anybody; skipped users make it smaller, never larger."""

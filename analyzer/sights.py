@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from analyzer.integrity import Run
-from analyzer.lineage import Bools, Ints
+from analyzer.lineage import Bools, Ints, contributions_per_user
 from analyzer.tables import NOBODY, Floats
 from network_dp.exposure import Observation, general
 
@@ -74,6 +74,10 @@ class Sights:
         """Most tokens that one user saw beside the accepted branch."""
         seen = np.concatenate([self._to[self.lost], self._sents["to"][self._beside].astype(np.int64)])
         return int(np.bincount(seen).max()) if len(seen) else 0
+
+    @property
+    def answers_given(self) -> Ints:
+        return contributions_per_user(self._sents, self._n)
 
     def _visits_with_several_sends(self) -> dict[tuple[int, int], list[int]]:
         """Visits that left more than once with different amounts of noise: (user, visit) -> amounts, ascending."""

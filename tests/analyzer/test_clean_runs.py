@@ -6,7 +6,7 @@ import pytest
 
 from analyzer.analysis import analyze_runs
 from analyzer.verdict import Status
-from tests.analyzer.conftest import GRID, SGD
+from tests.analyzer.conftest import GRID, HISTOGRAM, SGD
 from tests.analyzer.generate import Faults, plan_text, write_run
 
 
@@ -33,6 +33,9 @@ def test_an_honest_run_passes(tmp_path, any_plan):
         (plan_text("ring", 6, 5, noise=f"sigma = 2.0\n{GRID}\nspread = true"), Faults(lose_at=12, lose_after=3)),
         (plan_text(task=SGD, noise="sigma = 3.0"), Faults(lose_at=20, lose_after=4)),
         (plan_text(task=SGD, noise="sigma = 3.0"), Faults(refuse_at=20)),
+        (plan_text("ring", 6, 4, task=HISTOGRAM, noise="gamma = 0.3"), Faults(lose_at=12, lose_after=3)),
+        (plan_text(task=HISTOGRAM, noise="gamma = 0.3"), Faults(lose_at=20, lose_after=4)),
+        (plan_text("ring", 6, 4, task=HISTOGRAM, noise="gamma = 0.3"), Faults(dead=frozenset({3}))),
     ],
 )
 def test_an_honest_run_with_faults_passes(tmp_path, text, faults):
@@ -42,6 +45,7 @@ def test_an_honest_run_with_faults_passes(tmp_path, text, faults):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 def test_at_least_999_of_1000_honest_runs_pass(tmp_path):
     """The checks together cry wolf with probability below 1e-5 a run, so not even one of 1000 should."""
     texts = [plan_text(length=40), plan_text("ring", 4, 4), plan_text(n=4, length=30, task=SGD, noise="sigma = 3.0")]
