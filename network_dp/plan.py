@@ -12,6 +12,7 @@ import json
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
+from functools import cached_property
 from typing import Any, Literal
 
 Topology = Literal["ring", "complete"]
@@ -179,7 +180,7 @@ PRESETS: Mapping[str, Timing] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # no slots: names and hash are worked out once, 2000 users make them costly
 class Plan:
     """A checked plan. Equal hashes mean equal promises; addresses are hints and stay outside the hash."""
 
@@ -197,7 +198,7 @@ class Plan:
     def n(self) -> int:
         return len(self.users)
 
-    @property
+    @cached_property
     def names(self) -> tuple[str, ...]:
         return tuple(user.name for user in self.users)
 
@@ -249,7 +250,7 @@ class Plan:
         assert self.noise.sigma is not None
         return self.noise.sigma / math.sqrt(self.unit_count)
 
-    @property
+    @cached_property
     def hash(self) -> str:
         """SHA-256 over the canonical JSON of all that binds the users; addresses, data paths and waits are left out."""
         body = asdict(self)
@@ -260,7 +261,7 @@ class Plan:
         text = json.dumps(body, sort_keys=True, separators=(",", ":"), allow_nan=False)
         return hashlib.sha256(text.encode()).hexdigest()
 
-    @property
+    @cached_property
     def run_id(self) -> str:
         """hash(plan hash, run number), hex: one plan can be run many times, each run joined once."""
         return hashlib.sha256(f"network-dp run {self.hash} {self.run_number}".encode()).hexdigest()
