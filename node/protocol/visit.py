@@ -203,7 +203,9 @@ def _top_up(ctx: Context, state: State, route: Route, inputs: Inputs) -> State:
     if units or closing:
         mixed = ctx.worker.mix(token.payload, None, inputs.supply(), units, max(custody.hop.step, 1), closing)
         token = extend(ctx, token, mixed, units, False)
-    state = state._replace(durable=_count(durable, custody, durable.contributions, route.next, custody.real))
+    # A contribution that was seen stays counted on its edge, refused or not.
+    before = custody._replace(real=False) if state.handed else custody
+    state = state._replace(durable=_count(durable, before, durable.contributions, route.next, custody.real))
     merged = {name: _sum(line.get(name), part, token) for name, part in _parts(mixed)}
     contribution = None if line.get("contribution") is None else np.array(line["contribution"], token.payload.dtype)
     return route_to(
