@@ -23,10 +23,45 @@ def expected_error(plan: Plan) -> float | None:
             return None
 
 
+def expected_contributions(plan: Plan) -> float:
+    """Real contributions of an undisturbed walk, in expectation; caps make them fewer than its steps."""
+    walk, caps = plan.walk, plan.caps
+    if walk.topology == "ring":
+        rounds = walk.rounds or 0
+        return plan.n * (rounds if caps.contributions is None else min(rounds, caps.contributions))
+    steps, n = plan.total_steps, plan.n
+    most = float(steps)
+    if caps.contributions is not None:
+        most = n * _mean_capped(steps, 1.0 / n, caps.contributions)
+    if caps.edge is not None:
+        # Every ordered pair of users is drawn with probability 1/n^2 a step; hops to oneself are not capped.
+        to_others = n * (n - 1) * _mean_capped(steps, 1.0 / n**2, caps.edge)
+        most = min(most, to_others + steps / n)
+    return most
+
+
+def _mean_capped(trials: int, p: float, cap: int) -> float:
+    """E min(X, cap), X ~ Binomial(trials, p); what lies ten deviations out is left away."""
+    mean, reach = trials * p, 10.0 * math.sqrt(trials * p * (1.0 - p)) + 20.0
+    if cap >= mean + reach:
+        return mean
+    first, last = max(0, math.floor(mean - reach)), min(trials, math.ceil(mean + reach))
+    log_p, log_q, log_all = math.log(p), math.log1p(-p), math.lgamma(trials + 1)
+    return math.fsum(
+        min(x, cap)
+        * math.exp(
+            log_all - math.lgamma(x + 1) - math.lgamma(trials - x + 1) + x * log_p + (trials - x) * log_q
+        )
+        for x in range(first, last + 1)
+    )
+
+
 def _noise_std(plan: Plan) -> float:
     walk, noise = plan.walk, plan.noise
     size = noise.sigma if noise.mechanism == "gaussian" else math.sqrt(2.0) * (noise.scale or 0.0)
     assert size is not None
+    if plan.caps.past == "forward":  # complete graph: who forwards adds no noise
+        return size * math.sqrt(expected_contributions(plan))
     return utility.sum_std(
         size, topology=walk.topology, n_users=plan.n, n_rounds=walk.rounds, n_steps=walk.steps,
         released=walk.release == "all", spread=noise.spread,
@@ -34,23 +69,26 @@ def _noise_std(plan: Plan) -> float:
 
 
 def _sampling_std(plan: Plan, value_std: float) -> float:
-    """Of the walk itself, on the sum of T draws: zero on a ring, where everybody contributes equally often."""
-    return 0.0 if plan.walk.topology == "ring" else value_std * math.sqrt(plan.total_steps)
+    """Of the walk itself, on the sum of its draws: zero on a ring, where everybody contributes equally often."""
+    return 0.0 if plan.walk.topology == "ring" else value_std * math.sqrt(expected_contributions(plan))
 
 
 def _sum_error(plan: Plan, task: SumTask) -> float:
-    total = math.hypot(_noise_std(plan), _sampling_std(plan, (task.upper - task.lower) / 2.0))
-    return total / plan.total_steps if task.kind == "mean" else total
+    spread = task.norm if task.norm is not None else (task.upper - task.lower) / 2.0
+    total = math.hypot(_noise_std(plan), _sampling_std(plan, spread))
+    return total / expected_contributions(plan) if task.kind == "mean" else total
 
 
 def _histogram_error(plan: Plan, task: HistogramTask) -> float:
     """Of one share: counts over contributions."""
+    contributions = expected_contributions(plan)
     if plan.noise.mechanism == "rr":
         assert plan.noise.gamma is not None
         ring = plan.walk.topology == "ring"
         ends = (2 if plan.walk.release == "all" else 1) if ring else 0
         random = ends * math.ceil(plan.noise.gamma * (plan.n - 2))
-        noise = utility.histogram_std(plan.total_steps, task.buckets, plan.noise.gamma, random)
+        capped = 0 if plan.caps.past == "forward" else plan.total_steps - round(contributions)
+        noise = utility.histogram_std(round(contributions), task.buckets, plan.noise.gamma, random + capped)
     else:
         noise = _noise_std(plan)
-    return math.hypot(noise, _sampling_std(plan, 0.5)) / plan.total_steps
+    return math.hypot(noise, _sampling_std(plan, 0.5)) / contributions
