@@ -148,7 +148,8 @@ def _table(response: Response, blanket: int) -> _Table:
         u = np.exp(log_u + log_factorial[total] - total * math.log(buckets))
     scale = (1 - response.gamma) * buckets / total
     left_out = 0.0 if low == 0 and high == total else 4 * _TAIL
-    return _Table(u, response.gamma + scale * mine, response.gamma + scale * other, left_out)
+    p, q = (np.asarray(response.gamma + scale * counts, dtype=np.float64) for counts in (mine, other))
+    return _Table(u, p, q, left_out)
 
 
 def _blankets(response: Response, window: Window) -> Iterator[tuple[float, int]]:
