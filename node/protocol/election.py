@@ -194,14 +194,24 @@ def checked(ctx: Context, state: State, peer: int, answer: Located | None, input
     enough = int(not state.durable.rejoined) + len(state.heard) >= needed  # a lost disk cannot speak for itself
     if enough and (not missing or inputs.now >= state.check_until):
         return _checked_enough(ctx, state, inputs)
-    names = ", ".join(ctx.names[user] for user in sorted(missing))
+    return _wait_for_more(ctx, state, missing, needed, inputs)
+
+
+def _wait_for_more(ctx: Context, state: State, missing: frozenset[int], needed: int, inputs: Inputs) -> Step:
+    """Ask again after a while. With a token in hand the wait is bounded: give up the process, never the token."""
+    names = ", ".join(ctx.names[user] for user in sorted(missing))[:400]
+    since = inputs.now if state.stalled_since is None else state.stalled_since
+    if state.durable.custody is not None and inputs.now - since > ctx.timing.stall_timeout_s:
+        text = f"{1 + len(state.heard)} users alive, {needed} needed; keeping the token. Not answering: {names}"
+        return state, [Stop(exits.STALLED, text + ". Start them, then start this user again.")]
     wait_s = min(ctx.timing.retry_max_s, ctx.timing.retry_base_s * 2.0 ** min(state.tries, 16))
-    state = state._replace(tries=state.tries + 1, retry_at=inputs.now + wait_s * (1.0 + inputs.dice.unit()))
-    return state, [Note("info", f"waiting for {len(missing)} users: {names[:400]}")]
+    wait_s *= 1.0 + inputs.dice.unit()
+    state = state._replace(tries=state.tries + 1, retry_at=inputs.now + wait_s, stalled_since=since)
+    return state, [Note("info", f"waiting for {len(missing)} users: {names}")]
 
 
 def _checked_enough(ctx: Context, state: State, inputs: Inputs) -> Step:
-    state = state._replace(checked=True, tries=0)
+    state = state._replace(checked=True, tries=0, stalled_since=None)
     if state.durable.rejoined and state.durable.custody is None:
         return _rejoin(ctx, state), []
     down = dict.fromkeys(state.to_ask - state.heard.keys(), inputs.now + ctx.timing.down_ttl_s)
