@@ -38,10 +38,11 @@ from analyzer.values import (
     text_digest,
     value_unit,
 )
-from network_dp.plan import Plan
+from network_dp.plan import Plan, SgdTask
 from network_dp.view import Epoch, Record
 
 _OPEN_VISITS: Final = 8  # visits of one user whose token is still remembered for the step that follows
+_MODELS: Final = 200  # models kept along the walk, to draw how they learned
 _KEPT_VALUES: Final = 1 << 24  # numbers kept for charts and utility; beyond that only sums are
 
 
@@ -65,6 +66,8 @@ class Collector:
         self._files: dict[int, Path] = {}
         self._with_values: set[int] = set()
         self._kept: tuple[array[float], array[float]] | None = (array("d"), array("d"))
+        self._stride = max(1, plan.total_steps // _MODELS) if isinstance(plan.task, SgdTask) else 0
+        self._models: dict[int, Payload] = {}
         self._user = NOBODY
         self._rows: dict[tuple[int, int], int] = {}
         self._open: OrderedDict[int, tuple[int, Payload]] = OrderedDict()
@@ -154,6 +157,8 @@ class Collector:
         ):
             self._tallied.add(visit)
         self._keep(contribution if real else None, noise)
+        if self._stride and step % self._stride == 0 and values["sent"] is not None:
+            self._models[len(self._sents)] = values["sent"]
         size = math.nan if contribution is None else math.hypot(*contribution) * self._unit
         self._sents.append(
             self._user,
@@ -242,5 +247,6 @@ class Collector:
             result_dummies=sum(dummies) if isinstance(dummies, list) else dummies,
             contributions=kept[0],
             noises=kept[1],
+            models=self._models,
             notes=list(notes),
         )

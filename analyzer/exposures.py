@@ -119,10 +119,6 @@ class Measure:
             return self._laplace(observer)
         return self.sights.column(observer)
 
-    @property
-    def unit(self) -> str:
-        return {"laplace": "contributions seen", "rr": "epsilon"}.get(self.mechanism, "exposure S")
-
     def epsilon(self, seen: Floats) -> Floats:
         """eps of a whole matrix."""
         if self.mechanism == "laplace":
@@ -159,25 +155,21 @@ class Measure:
     # ---- SGD -------------------------------------------------------------------------------------------------------
 
     def _sgd(self, members: Sequence[int] | None) -> Floats:
-        task, sents = self.plan.task, self._run.lineage.sents
-        assert isinstance(task, SgdTask)
         total = np.zeros((self.plan.n, self.plan.n))
         for piece in self.pieces:
-            if len(piece.rows) == 0:
-                continue
-            own_step = np.maximum(self._own_steps(piece.rows), 1)
-            sizes = None if task.schedule == "constant" else np.array([task.eta(int(step)) for step in own_step])
-            total += exposure.matrix(
-                sents["user"][piece.rows],
-                self.plan.n,
-                "sgd",
-                piece.released,
-                members,
-                sents["real"][piece.rows],
-                sizes,
-                sents["units"][piece.rows] > 0,
-            )
+            if len(piece.rows):
+                walk, contributing, sizes, noisy = self._steps(piece)
+                total += exposure.matrix(walk, self.plan.n, "sgd", piece.released, members, contributing, sizes, noisy)
         return total
+
+    def _steps(self, piece: Piece) -> tuple[Ints, Bools, Floats | None, Bools]:
+        """Holder, contributing?, step size (None: constant), noisy? of every step of a piece."""
+        task, sents = self.plan.task, self._run.lineage.sents[piece.rows]
+        assert isinstance(task, SgdTask)
+        sizes = None
+        if task.schedule != "constant":
+            sizes = np.array([task.eta(int(step)) for step in np.maximum(self._own_steps(piece.rows), 1)])
+        return sents["user"].astype(np.int64), sents["real"], sizes, sents["units"] > 0
 
     def _own_steps(self, rows: Ints) -> Ints:
         visits = self._run.lineage.received[rows]
@@ -226,6 +218,8 @@ class Measure:
         All sets are tried when they are few; else the worst pair's observer is joined by whoever adds most.
         """
         n = self.plan.n
+        if self.is_sgd and len(self.pieces) == 1 and size == 2 and n <= _SETS_TRIED // 10:
+            return self._worst_sgd_pair()
         if math.comb(n, size) <= _SETS_TRIED:
             best: tuple[tuple[int, ...], int, float] = ((), 0, -1.0)
             for members in combinations(range(n), size):
@@ -242,6 +236,13 @@ class Measure:
             value, found = max(scored)
             chosen.append(-found)
         return tuple(sorted(chosen)), user, value, False
+
+    def _worst_sgd_pair(self) -> tuple[tuple[int, ...], int, float, bool]:
+        (piece,) = self.pieces
+        walk, contributing, sizes, noisy = self._steps(piece)
+        found = exposure.worst_colluders(walk, self.plan.n, "sgd", 2, piece.released, contributing, sizes, noisy)
+        user = int(np.argmax(found.exposure))
+        return found.members[user], user, float(found.exposure[user]), found.exact
 
     def _neighbours(self, user: int) -> list[int]:
         """Others, those that got the token from ``user`` or gave it to it first; at most 200 are tried."""

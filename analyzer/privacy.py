@@ -10,7 +10,7 @@ import numpy as np
 
 from analyzer import promise
 from analyzer.chance import FALSE_ALARM
-from analyzer.exposures import Measure, UnmeasurableError, aim
+from analyzer.exposures import Measure, UnmeasurableError
 from analyzer.integrity import Run
 from analyzer.lineage import contributions_per_user
 from analyzer.sights import Sights
@@ -39,7 +39,6 @@ class Privacy:
     unknown: str = ""  # why there are none
     exposure: Floats | None = None
     epsilon: Floats | None = None
-    unit: str = "exposure S"
     upper_bound: bool = False
     forks: int = 0
     worst: tuple[int, int] | None = None
@@ -53,10 +52,6 @@ class Privacy:
     local: float | None = None
     contributions: tuple[int, ...] = ()
     collusions: tuple[Collusion, ...] = field(default=())
-
-    @property
-    def delta_known(self) -> bool:
-        return self.epsilon is not None
 
 
 def n_live(run: Run) -> int:
@@ -91,7 +86,6 @@ def _measured(
     return Privacy(
         exposure=seen,
         epsilon=epsilon,
-        unit=tool.unit,
         upper_bound=tool.is_sgd or plan.noise.mechanism == "rr",
         forks=len(tool.pieces) - 1,
         worst=(u, v),
@@ -271,12 +265,3 @@ def _collusion_check(run: Run, privacy: Privacy, item: Collusion) -> Check | Non
         number=item.exposure,
         limit=item.limit,
     )
-
-
-def profile(run: Run, value: float, deltas: Sequence[float]) -> list[float]:
-    """eps of one exposure along many deltas (Gaussian noise)."""
-    from network_dp import gaussian
-
-    assert run.plan.noise.sigma is not None
-    mu = math.sqrt(value) * run.plan.sensitivity / run.plan.noise.sigma
-    return [gaussian.epsilon(mu, delta * aim(run.plan) / run.plan.noise.delta) for delta in deltas]

@@ -183,6 +183,7 @@ class Logs:
     result_dummies: int | None
     contributions: Floats | None  # rows as ``sents``, in data units; None when not logged or too large to keep
     noises: Floats | None
+    models: Mapping[int, Sequence[float]]  # SGD: some sent rows -> the model they sent
     notes: Sequence[str]
 
     @property

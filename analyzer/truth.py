@@ -19,6 +19,8 @@ class Truth:
 
     numbers: tuple[float, ...] = ()
     named: dict[str, tuple[float, ...]] | None = None
+    test_rows: tuple[tuple[float, ...], ...] = ()
+    test_labels: tuple[float, ...] = ()
 
     def for_plan(self, plan: Plan) -> tuple[float, ...] | None:
         """What the plan's estimate should be; histograms as shares. None: nothing fits."""
@@ -36,7 +38,7 @@ def read_truth(text: str) -> Truth:
     path = Path(text)
     source = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else text
     if source.lstrip().startswith("{"):
-        return Truth(named=_named(text, source))
+        return _demo(text, source)
     numbers = []
     for line_number, line in enumerate(source.splitlines() or [""], start=1):
         numbers += [_finite(text, line_number, word) for word in re.split(r"[\s,;\[\]]+", line) if word]
@@ -55,14 +57,19 @@ def _finite(text: str, line: int, word: str) -> float:
     return value
 
 
-def _named(text: str, source: str) -> dict[str, tuple[float, ...]]:
+def _demo(text: str, source: str) -> Truth:
+    """The truth.json that a demo writes: named values, and a test set for models."""
     try:
         table: dict[str, Any] = json.loads(source)
-    except ValueError as error:
-        raise InputError(text, None, f"is not JSON: {error}") from None
-    found = {}
-    for name in ("mean", "sum", "histogram"):
-        values = table.get(name)
-        if isinstance(values, list) and all(isinstance(value, int | float) for value in values):
-            found[name] = tuple(float(value) for value in values)
-    return found
+        named = {name: _numbers(table[name]) for name in ("mean", "sum", "histogram") if table.get(name) is not None}
+        rows = tuple(_numbers(row) for row in table.get("test_features") or [])
+        labels = _numbers(table.get("test_labels") or [])
+    except (ValueError, TypeError) as error:
+        raise InputError(text, None, f"is not a table of numbers: {error}") from None
+    if len(rows) != len(labels):
+        raise InputError(text, None, "has not one label for each test row")
+    return Truth(named=named, test_rows=rows, test_labels=labels)
+
+
+def _numbers(values: Any) -> tuple[float, ...]:
+    return tuple(float(value) for value in values)

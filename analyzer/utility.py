@@ -38,6 +38,7 @@ class Utility:
     truth: tuple[float, ...] | None = None
     truth_error: float | None = None
     truth_tolerance: float | None = None
+    learning: tuple[tuple[int, float, float], ...] = ()  # SGD with a test set: (step, loss, accuracy)
 
 
 def _count(run: Run) -> int:
@@ -118,7 +119,8 @@ def measure(run: Run, given: Truth | None = None) -> Utility:
     plan, value = run.plan, run.logs.result_value
     if isinstance(plan.task, SgdTask) or value is None or not run.lineage.complete:
         estimate = tuple(float(x) for x in value) if value is not None else None
-        return Utility(what="the model" if isinstance(plan.task, SgdTask) else "", estimate=estimate)
+        what = "the model" if isinstance(plan.task, SgdTask) else ""
+        return Utility(what=what, estimate=estimate, learning=learning(run, given))
     count = _count(run)
     if count == 0:
         return Utility()
@@ -143,6 +145,26 @@ def measure(run: Run, given: Truth | None = None) -> Utility:
         truth_error=error,
         truth_tolerance=tolerance,
     )
+
+
+def learning(run: Run, given: Truth | None) -> tuple[tuple[int, float, float], ...]:
+    """Loss and accuracy on the test set along the accepted branch, where models were logged."""
+    task = run.plan.task
+    if given is None or not isinstance(task, SgdTask) or not given.test_rows or task.loss == "ridge":
+        return ()
+    rows = np.array(given.test_rows)
+    if rows.shape[1] != task.features:
+        return ()
+    rows = np.hstack([rows, np.ones((len(rows), int(task.intercept)))])
+    rows = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-300)
+    signs = np.where(np.array(given.test_labels) > 0, 1.0, -1.0)
+    found = []
+    for row in run.lineage.accepted.tolist():
+        if row in run.logs.models:
+            margin = signs * (rows @ np.array(run.logs.models[row]))
+            loss = float(np.mean(np.logaddexp(0.0, -margin)))
+            found.append((int(run.lineage.sents["step"][row]), loss, float(np.mean(margin > 0))))
+    return tuple(found)
 
 
 def _sampling_std(run: Run, count: int) -> float | None:

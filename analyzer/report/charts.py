@@ -255,6 +255,8 @@ def gradients(analysis: Analysis) -> str:
     run = analysis.run
     if not isinstance(run.plan.task, SgdTask) or not run.lineage.complete:
         return ""
+    if analysis.utility.learning:
+        return _learning(analysis)
     rows = walking_rows(run)
     size = run.lineage.sents["size"][rows]
     known = np.flatnonzero(np.isfinite(size))
@@ -270,6 +272,17 @@ def gradients(analysis: Analysis) -> str:
     frame.line([(0.0, run.plan.task.lipschitz), (float(len(rows)), run.plan.task.lipschitz)], "limit", "L")
     frame.axes("step", "gradient norm")
     return figure("Learning", frame.render(), "Norm of the contributed gradients: they shrink as the model fits.")
+
+
+def _learning(analysis: Analysis) -> str:
+    points = analysis.utility.learning
+    top = max(1.0, *(loss for _, loss, _ in points)) * 1.05
+    frame = Frame((0.0, float(points[-1][0])), (0.0, top), "Learning along the walk")
+    frame.line([(float(step), accuracy) for step, _, accuracy in points], "observed", "accuracy on the test set")
+    frame.line([(float(step), loss) for step, loss, _ in points], "law", "logistic loss on the test set")
+    frame.axes("step", "accuracy, loss")
+    caption = f"The model after each part of the walk; at the end {points[-1][2]:.1%} of the test set is right."
+    return figure("Learning", frame.render(), caption)
 
 
 def all_charts(analysis: Analysis) -> str:

@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 
 from coordinator_free_launcher import cli_analyze
 from tests.analyzer import tamper
+from tests.analyzer.conftest import SGD
 from tests.analyzer.generate import plan_text, write_run
 
 
@@ -98,3 +99,16 @@ def test_one_user_alone_gets_its_own_numbers(call, run):
     status = {check["id"]: check["status"] for check in body["checks"]}
     assert status.pop("visits") == "PASS"
     assert set(status.values()) == {"UNKNOWN"}, "the rest is unknown, never a PASS"
+
+
+def test_a_test_set_shows_how_the_model_learned(call, tmp_path):
+    """Accuracy of each logged model, recomputed from the raw lines at the last kept step."""
+    walk = write_run(tmp_path, plan_text(n=4, length=40, task=SGD, noise="sigma = 0.5"), 1)
+    rows, labels = [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, -1.0]], [1, 0, 1]
+    (tmp_path / "truth.json").write_text(json.dumps({"test_features": rows, "test_labels": labels}))
+    body = json.loads(call("analyze", tmp_path, "--json", "--truth", tmp_path / "truth.json").stdout)
+    step, _, accuracy = body["utility"]["learning"][-1]
+    model = walk.final["payload"]
+    right = [(sum(a * b for a, b in zip([*row, 1.0], model, strict=True)) > 0) == (label > 0)
+             for row, label in zip(rows, labels, strict=True)]  # fmt: skip
+    assert step == 40 and accuracy == pytest.approx(sum(right) / 3)

@@ -190,3 +190,12 @@ def test_json_numbers_survive(tmp_path):
     assert body["privacy"]["worst_epsilon"] == pytest.approx(
         gaussian.epsilon(math.sqrt(seen.max()) / 2, 1e-6), rel=1e-4
     )
+
+
+def test_two_sgd_colluders_are_searched_exactly(tmp_path):
+    write_run(tmp_path, plan_text(n=5, length=40, task=SGD, noise="sigma = 3.0"), 1)
+    analysis = analysis_of(tmp_path, max_colluders=2)
+    measure = Measure(analysis.run)
+    worst = max(measure.column([a, b]).max() for a in range(5) for b in range(a))
+    (found,) = analysis.privacy.collusions
+    assert found.exact and found.exposure == pytest.approx(worst, rel=1e-12)
