@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from network_dp import calibrate
 from network_dp.errors import AccountingError
-from network_dp.plan import HistogramTask, Noise, Plan, PlanError, SgdTask
+from network_dp.plan import HistogramTask, Noise, Plan, PlanError, SgdTask, SumTask
 
 #: Floating-point results are rounded towards more noise by this much.
 UPWARDS = 1.0 + 1e-12
@@ -86,11 +86,11 @@ def _no_local_ring() -> PlanError:
 
 
 def _laplace_scale(plan: Plan, epsilon: float) -> float:
-    """Pure DP, composed over the K rounds: scale = K Delta_1 / epsilon, with Delta_1 <= sqrt(d) Delta_2."""
+    """Pure DP, composed over the K rounds: scale = K Delta / epsilon, for single numbers (Delta_1 = Delta_2)."""
     if plan.noise.against == "local":
         raise _no_local_ring()
-    assert plan.walk.rounds is not None and not isinstance(plan.task, HistogramTask)
-    return plan.walk.rounds * math.sqrt(plan.task.dimension) * plan.sensitivity / epsilon * UPWARDS
+    assert plan.walk.rounds is not None and isinstance(plan.task, SumTask) and plan.task.dimension == 1
+    return plan.walk.rounds * plan.sensitivity / epsilon * UPWARDS
 
 
 def _gamma(plan: Plan, epsilon: float) -> float:

@@ -46,10 +46,8 @@ def test_finishing_a_calibrated_plan_again_changes_nothing(make_plan: Any) -> No
 
 
 def test_laplace_composes_its_rounds(make_plan: Any) -> None:
-    plan = finalise(
-        make_plan(walk={"topology": "ring", "rounds": 4}, noise={"mechanism": "laplace", "epsilon": 2.0},
-                  task={"kind": "sum", "dimension": 9})
-    )  # fmt: skip
+    noise = {"mechanism": "laplace", "epsilon": 2.0}
+    plan = finalise(make_plan(walk={"topology": "ring", "rounds": 4}, noise=noise, task={"kind": "sum", "upper": 9.0}))
     assert plan.noise.scale == pytest.approx(4 * 9 / 2.0, rel=1e-9)
     assert plan.noise.scale * 2.0 >= 4 * 9
 
