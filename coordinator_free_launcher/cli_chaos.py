@@ -97,7 +97,7 @@ def draw(picture: Picture) -> Group:
 def _verdict(folder: Path) -> str:
     from coordinator_free_launcher.local_run import judge
 
-    return judge(folder)[0]
+    return judge(folder).verdict
 
 
 def _as_dict(tally: Tally, verdict: str, *, ok: bool) -> dict[str, Any]:
