@@ -84,6 +84,13 @@ SCENARIOS: tuple[Scenario, ...] = (
     Scenario("complete n=6 T=6 edge", _complete(6, 6, caps={"edge": 1})),
 )
 
+#: Also plans for telling stories, which no seed draws.
+STAGES: tuple[Scenario, ...] = (
+    *SCENARIOS,
+    Scenario("story: ring of 4, one round", _ring(4, 1)),
+    Scenario("story: complete graph of 3", _complete(3, 3)),
+)
+
 
 def _rows(plan: Plan, me: int) -> list[list[float]]:
     match plan.task.kind:
@@ -97,8 +104,8 @@ def _rows(plan: Plan, me: int) -> list[list[float]]:
 
 @cache
 def cast(index: int) -> Cast:
-    """Contexts and noise of ``SCENARIOS[index]``."""
-    scenario = SCENARIOS[index]
+    """Contexts and noise of ``STAGES[index]``."""
+    scenario = STAGES[index]
     plan = scenario.plan
     task = make_task(plan)
     refresh = max(1, math.ceil((plan.noise.gamma or 0.0) * (plan.n - 2)))

@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 
 from simulator.faults.dice import seeded
 from simulator.faults.network import CALM, Weather
-from simulator.faults.scenario import SCENARIOS
+from simulator.faults.scenario import SCENARIOS, STAGES
 
 #: Effects before which a process may be killed, with what a Send or Reply carries as its name.
 EFFECTS = (
@@ -48,9 +48,10 @@ class Schedule:
     kills: tuple[Kill, ...] = ()
     timed: tuple[Timed, ...] = ()
     quiet_s: float = QUIET_S
+    drops: tuple[tuple[str, int], ...] = ()  # lose the n-th message of a kind
 
     def __str__(self) -> str:
-        return f"seed {self.seed}: {SCENARIOS[self.scenario].name}; {self.weather}; {self.kills}; {self.timed}"
+        return f"seed {self.seed}: {STAGES[self.scenario].name}; {self.weather}; {self.kills}; {self.timed}"
 
 
 def _kill(random: Random) -> Kill:
@@ -85,7 +86,7 @@ def _timed(random: Random, n: int) -> list[Timed]:
 
 
 def _flicker(random: Random, n: int) -> list[Timed]:
-    """Disks that are full for a moment, again and again: tokens are refused while copies of them are still under way."""
+    """Disks that are full for a moment, again and again: tokens are refused while copies of them are under way."""
     events = []
     for user in range(n):
         start = random.random() * 0.4

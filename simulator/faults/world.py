@@ -103,6 +103,7 @@ class World:
         self._timing = self.cast.contexts[0].timing
         self._tickets: dict[int, Call] = {}
         self._kills = {kill: kill.nth for kill in schedule.kills}
+        self._drops = dict(schedule.drops)
         plan = self.cast.scenario.plan
         self._may_lose = plan.n - max(plan.majority, plan.walk.min_live)
         self.checks = Invariants(self.cast.contexts, make_task(plan))
@@ -232,7 +233,7 @@ class World:
         process.life += 1
         process.exit_code = process.wake_at = None
         process.state = State(durable=process.disk.durable)
-        self.feed(user, Begin())
+        self.feed(user, Begin(again=process.life > 1))
 
     # ---- transitions ------------------------------------------------------------------------------------------
 
@@ -352,13 +353,21 @@ class World:
 
     def _send(self, user: int, process: Process, send: Send) -> None:
         call = Call(user, process.life, send.peer, send.attempt, send.request)
-        delays = self.network.copies(user, send.peer)
+        delays = self._fate(user, send.peer, send.request)
         if self._tell is not None:
             fate = "" if delays else "  (lost)"
             self.tell(f"   u{user} -> u{send.peer} {trace.message(send.request)}{fate}")
         for delay in delays:
             self.at(self.now + delay, self._arrive, call)
         self.at(self.now + self._timeout_s(send.request), self._answer, call, None)
+
+    def _fate(self, sender: int, receiver: int, message: object) -> list[float]:
+        name = type(message).__name__
+        if name in self._drops:
+            self._drops[name] -= 1
+            if self._drops[name] == 0:
+                return []
+        return self.network.copies(sender, receiver)
 
     def _arrive(self, call: Call) -> None:
         receiver = self.users[call.peer]
@@ -374,7 +383,7 @@ class World:
             raise ViolationError(f"u{call.peer} left {trace.message(call.request)} without an answer")
 
     def _reply(self, user: int, call: Call, answer: Answer) -> None:
-        delays = self.network.copies(user, call.sender)
+        delays = self._fate(user, call.sender, answer)
         if self._tell is not None:
             fate = "" if delays else "  (lost)"
             self.tell(f"   u{user} -> u{call.sender} {trace.message(answer)}{fate}")
