@@ -84,8 +84,8 @@ def command() -> typer.Typer:
 
 
 def test_reproduce_writes_picture_numbers_and_text(tmp_path: Path) -> None:
-    arguments = ["reproduce", "fig1b", "--flavour", "published", "--quick", "--jobs", "1", "--out", str(tmp_path), "--json"]
-    result = CliRunner().invoke(command(), arguments)
+    arguments = ["reproduce", "fig1b", "--flavour", "published", "--quick", "--jobs", "1", "--json", "--out"]
+    result = CliRunner().invoke(command(), [*arguments, str(tmp_path)])
     assert result.exit_code == 0, result.output
     report = json.loads(result.stdout)["fig1b"]
     names = {Path(file).name for file in report["files"]}

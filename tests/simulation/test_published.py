@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import numpy as np
@@ -16,7 +17,7 @@ DELTA = walk_losses.DELTA
 
 
 def plain_losses(walk: list[int], n: int, epsilon: float) -> list[float]:
-    """Every observer keeps, for every user, its cycles as (length, sure contributions): the definition, step by step."""
+    """Every observer keeps, for every user, its cycles as (length, sure contributions): the definition itself."""
     last, sent_to = [0] * n, [0] * n
     cycles: dict[tuple[int, int], list[list[int]]] = {(v, u): [] for v in range(n) for u in range(n)}
     for step in range(1, len(walk)):
@@ -54,7 +55,7 @@ def test_losses_of_all_pairs_are_those_of_the_plain_loop(n: int) -> None:
 def test_shuffling_bounds_never_exceed_the_local_loss_and_fall_with_the_number_of_answers() -> None:
     values = [shuffling.shuffled_epsilon(0.4, n, 1e-7) for n in (1, 100, 1000, 10_000, 100_000)]
     assert values[0] == pytest.approx(0.4)
-    assert all(a >= b for a, b in zip(values, values[1:], strict=False)) and values[-1] < 0.04
+    assert all(a >= b for a, b in itertools.pairwise(values)) and values[-1] < 0.04
 
 
 def test_bennett_is_the_binomial_expectation_it_stands_for() -> None:
@@ -64,7 +65,8 @@ def test_bennett_is_the_binomial_expectation_it_stands_for() -> None:
     variance = math.exp(epsilon_0) * (math.exp(2 * epsilon) + 1) - 2 * blanket * math.exp(epsilon - 2 * epsilon_0)
     ratio = (math.exp(epsilon) - 1) * highest / variance
     decay = variance / highest**2 * ((1 + ratio) * math.log(1 + ratio) - ratio)
-    expectation = sum(math.comb(n, m) * blanket**m * (1 - blanket) ** (n - m) * math.exp(-decay * m) for m in range(1, n + 1))
+    masses = [math.comb(n, m) * blanket**m * (1 - blanket) ** (n - m) for m in range(n + 1)]
+    expectation = sum(masses[m] * math.exp(-decay * m) for m in range(1, n + 1))
     expected = highest / math.log(1 + ratio) * expectation / (blanket * n)
     assert shuffling.bennett_delta(epsilon, epsilon_0, n) == pytest.approx(expected, rel=1e-9)
 

@@ -71,8 +71,8 @@ def test_past_the_cap_only_random_elements_are_added(make_plan: MakePlan) -> Non
 
 
 def test_simulated_sgd_is_the_task_step_by_step(make_plan: MakePlan) -> None:
-    task = {"kind": "sgd", "loss": "logistic", "features": 2, "step_size": 0.5, "radius": 1.0, "schedule": "inverse_sqrt"}
-    plan = make_plan(task, {"sigma": 0.7}, n=4, topology="complete", length=60)
+    shape = {"features": 2, "step_size": 0.5, "radius": 1.0, "schedule": "inverse_sqrt"}
+    plan = make_plan({"kind": "sgd", "loss": "logistic", **shape}, {"sigma": 0.7}, n=4, topology="complete", length=60)
     generator = np.random.default_rng(8)
     tables = [table_of(np.column_stack([generator.normal(size=(3, 2)), [1, -1, 1]])) for _ in range(4)]
     node = make_task(plan)
