@@ -29,21 +29,21 @@ def demo_plans() -> list[Plan]:
             "name": "ring-mean",
             "walk": {"topology": "ring", "rounds": 5},
             "task": {"kind": "mean", "lower": 0.0, "upper": 1.0},
-            "noise": {"epsilon": 3.0, "delta": 1e-6},
+            "noise": {"epsilon": 5.0, "delta": 1e-6},
             "users": _users(10),
         }),
         from_dict({
             "name": "histogram",
             "walk": {"topology": "complete", "steps": 600},
             "task": {"kind": "histogram", "buckets": 6},
-            "noise": {"mechanism": "rr", "gamma": 0.4, "delta": 1e-6},
+            "noise": {"mechanism": "rr", "gamma": 0.75, "delta": 1e-6},
             "users": _users(30),
         }),
         from_dict({
-            "name": "logistic-regression",
+            "name": "regression",
             "walk": {"topology": "complete", "steps": 1500},
-            "task": {"kind": "sgd", "loss": "logistic", "features": 30, "step_size": 1.0, "radius": 10.0},
-            "noise": {"sigma": 0.5, "delta": 1e-6},
+            "task": {"kind": "sgd", "loss": "logistic", "features": 30, "step_size": 0.02, "radius": 10.0},
+            "noise": {"epsilon": 10.0, "delta": 1e-6},
             "users": _users(50),
         }),
     ]  # fmt: skip
@@ -72,25 +72,34 @@ def demo(out: Path, *, as_json: bool) -> int:
     return 0 if all(done.outcome.ok and done.verdict == "PASS" for done, _ in rows) else 1
 
 
+def _number(value: float | None) -> str:
+    return "none" if value is None else f"{value:.3g}"
+
+
 def _show(rows: list[tuple[LocalRun, float]], console: Console) -> None:
     table = Table(title="Three computations, no server, nobody's data left its process")
-    for column in ("run", "users", "steps", "estimate", "truth", "error in stds", "verdict", "seconds"):
-        table.add_column(column, justify="left" if column in ("run", "verdict") else "right")
-    for done, seconds in rows:
+    for column in ("run", "users", "steps", "found", "truth", "off by", "epsilon", "local", "verdict"):
+        table.add_column(column, justify="left" if column in ("run", "verdict") else "right", no_wrap=True)
+    for done, _ in rows:
         known = done.comparison
         in_stds = None if known is None else known.error_in_stds
         table.add_row(
-            f"{done.plan.walk.topology} {done.plan.task.kind}",
+            done.plan.name,
             str(done.plan.n),
             str(done.plan.total_steps),
-            "-" if known is None else f"{known.estimate:.4f}",
-            "-" if known is None else f"{known.truth:.4f}",
-            "-" if in_stds is None else f"{in_stds:+.2f}",
+            "-" if known is None else f"{known.estimate:.3f}",
+            "-" if known is None else f"{known.truth:.3f}",
+            "-" if in_stds is None else f"{in_stds:+.1f} std",
+            _number(done.judgement.worst_epsilon),
+            _number(done.judgement.local_epsilon),
             done.verdict,
-            f"{seconds:.1f}",
         )
     console.print(table)
-    console.print("Estimates: mean over users; share of the bucket that is furthest off; accuracy on held-out data")
-    console.print("(its truth: the model trained without privacy). Open the reports in a browser:")
+    console.print(
+        "found: mean over users; share of the bucket that is furthest off; accuracy on held-out data (its truth: the "
+        "model trained without privacy).\nepsilon: the most any user could have learned about any other, at delta = "
+        "1e-6, on the path that was walked. local: what somebody who sees every message could (none: no guarantee)."
+    )
+    console.print("Open the reports in a browser:")
     for done, _ in rows:
         console.print(f"  {done.report}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +21,16 @@ from network_dp.plan import Plan
 
 
 @dataclass(frozen=True, slots=True)
+class Judgement:
+    """The analyzer's word on a run: verdict, report, what the worst pair could learn, and what local DP would say."""
+
+    verdict: str
+    report: Path | None = None
+    worst_epsilon: float | None = None
+    local_epsilon: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class LocalRun:
     """What a run on this machine ended with."""
 
@@ -27,8 +38,15 @@ class LocalRun:
     plan: Plan
     outcome: Outcome
     comparison: Comparison | None
-    verdict: str
-    report: Path | None
+    judgement: Judgement
+
+    @property
+    def verdict(self) -> str:
+        return self.judgement.verdict
+
+    @property
+    def report(self) -> Path | None:
+        return self.judgement.report
 
     def as_dict(self) -> dict[str, Any]:
         return {
@@ -38,6 +56,8 @@ class LocalRun:
             "result": self.outcome.result,
             "comparison": None if self.comparison is None else self.comparison.as_dict(),
             "verdict": self.verdict,
+            "worst_epsilon": self.judgement.worst_epsilon,
+            "local_epsilon": self.judgement.local_epsilon,
             "report": None if self.report is None else str(self.report),
         }
 
@@ -59,20 +79,21 @@ def run_locally(
     with progress_bar(plan.name, console) as show:
         outcome = launch(folder, show=show)
     if outcome.result is None:
-        return LocalRun(folder, plan, outcome, None, "UNKNOWN", None)
-    verdict, report = judge(folder)
-    return LocalRun(folder, plan, outcome, compared(plan, outcome, folder), verdict, report)
+        return LocalRun(folder, plan, outcome, None, Judgement("UNKNOWN"))
+    return LocalRun(folder, plan, outcome, compared(plan, outcome, folder), judge(folder))
 
 
-def judge(folder: Path) -> tuple[str, Path | None]:
-    """The analyzer's word on a run, and its report."""
+def judge(folder: Path) -> Judgement:
+    """Let the analyzer read the users' logs and write its report beside them."""
+    from analyzer.analysis import analyze_runs
     from analyzer.report.page import write
 
-    from analyzer.several import analyze_runs
-
-    analyses = analyze_runs([folder], None, [], 1, None)
+    analyses = analyze_runs([folder])
     paths = write(analyses, folder / "report.html")
-    return analyses.status.name, next(iter(paths), None)
+    privacy = analyses.runs[0].privacy
+    worst = None if math.isnan(privacy.worst_epsilon) else privacy.worst_epsilon
+    local = None if privacy.local is None or math.isinf(privacy.local) else privacy.local
+    return Judgement(analyses.status.name, next(iter(paths), None), worst, local)
 
 
 def run(plan: Plan, data: Mapping[str, Path] | None = None, folder: Path | None = None) -> LocalRun:
