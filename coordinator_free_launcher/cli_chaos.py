@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from coordinator_free_launcher.cli_identity import fail
+from coordinator_free_launcher.cli_run import INTERRUPTED
 
 if TYPE_CHECKING:
     from rich.console import Console, Group
@@ -59,6 +60,9 @@ def chaos_command(
         tally = _run(chaos, patience, console, live=not as_json)
     except (LaunchError, PlanError) as error:
         raise fail(error) from None
+    except KeyboardInterrupt:
+        console.print(f"Stopped. The token is safe on disk; go on with: network-dp launch {folder}", highlight=False)
+        raise typer.Exit(INTERRUPTED) from None
     verdict = _verdict(folder) if tally.result is not None else "UNKNOWN"
     good = tally.finished and tally.identical and verdict != "FAIL"
     if as_json:

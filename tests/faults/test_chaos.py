@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import io
 import json
 
 import pytest
+from rich.console import Console
 from typer.testing import CliRunner
 
 from coordinator_free_launcher import cli_chaos
-from coordinator_free_launcher.chaos import Chaos, Rates
+from coordinator_free_launcher.chaos import Chaos, Picture, Rates
 from coordinator_free_launcher.cli import app
 from tests.faults.conftest import MakeTown
 from tests.faults.evidence import check
@@ -62,3 +64,12 @@ def test_the_chaos_command_reports_kills_result_and_verdict_as_json(make_town: M
 def test_a_rate_that_is_none_is_refused(text: str) -> None:
     with pytest.raises(Exception, match="must be a rate"):
         cli_chaos.rate(text)
+
+
+def test_the_picture_shows_who_is_down_and_how_far_the_walk_is() -> None:
+    users = {"user-0": "up", "user-1": "down", "user-2": "paused"}
+    console = Console(width=100, record=True, file=io.StringIO())
+    console.print(cli_chaos.draw(Picture(users, 7, 40, 12.3, ("   1.0 s  user-1 killed",))))
+    shown = console.export_text()
+    assert "step 7 of 40; 1 up, 1 down, 1 paused, 0 ended; 12 s of trouble left" in shown
+    assert all(name in shown for name in users) and "user-1 killed" in shown

@@ -98,3 +98,26 @@ def _relay(town: Town, effects: list[str]) -> list[str]:
             else:
                 town.start(name)
     return crashed
+
+
+@pytest.mark.parametrize("effect", ["Locate", "Fence"])
+def test_a_crash_while_asking_or_voting_about_a_lost_token(make_town: MakeTown, effect: str) -> None:
+    """The holder is lost, and whoever asks around or calls a vote crashes on its first question, then comes back."""
+    lost = "user-2"
+    town = make_town(5, timing={"linger_s": 60.0}, topology="ring", rounds=24)
+    town.start_all(crash=dict.fromkeys(town.names, effect) | {lost: "Handoff:8"})
+    crashed = set()
+    others = [name for name in town.names if name != lost]
+
+    def ended() -> bool:
+        for name in [name for name in others if town.codes.get(name) == -9]:
+            crashed.add(name)
+            town.codes.pop(name)
+            town.nursery.start(town.bundle(name))
+        return all((town.state(name) / "result.json").exists() for name in others)
+
+    town.until("the others have a result", ended)
+    town.start(lost)
+    town.until("all have it", lambda: (town.state(lost) / "result.json").exists())
+    check(town)
+    assert crashed
