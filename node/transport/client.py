@@ -117,7 +117,6 @@ class Client:
         options = channel_options(bundle.public.plan.users[peer].name, self._token_bytes)
         link = _Link(grpc.aio.secure_channel(_target(self._addresses[peer]), credentials, options=options))
         self._links[peer] = link
-        self._evict()
         return link
 
     def _evict(self) -> None:
@@ -202,6 +201,7 @@ class Client:
             self._check_expiry(peer)
             link = self._link(peer)
             link.busy += 1
+            self._evict()  # never this one: it is busy
             async with asyncio.timeout(timeout_s):
                 return await call(link)
         except (grpc.RpcError, grpc.aio.UsageError, WireError, TimeoutError, asyncio.InvalidStateError) as error:
