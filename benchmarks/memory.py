@@ -1,0 +1,54 @@
+"""What a user costs at rest: time until all serve, and memory nobody else shares, before the walk."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from benchmarks.bench import Bench
+from benchmarks.rows import Row, Target, growth
+from benchmarks.town import launched, make_plan, make_run, start
+
+KIB_PER_MIB = 1024
+NEEDED_GIB = {2000: 16.0}  # beyond this nothing else of the machine should be needed
+MOST_MIB = Target(8.0, "low", "value")
+
+
+def private_kib(pid: int) -> int:
+    """USS: pages of this process alone (Private_* of smaps_rollup; huge pages of files are nobody's own)."""
+    lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+    return sum(int(line.split()[1]) for line in lines if line.startswith(("Private_Clean:", "Private_Dirty:")))
+
+
+def available_gib() -> float:
+    lines = Path("/proc/meminfo").read_text().splitlines()
+    return int(next(line for line in lines if line.startswith("MemAvailable:")).split()[1]) / KIB_PER_MIB**2
+
+
+def memory(bench: Bench) -> list[Row]:
+    """50, 500 and 2000 users, all but the starter serving."""
+    rows, sizes, seconds = [], [], []
+    for users in bench.pick((50, 500, 2000), (10, 20)):
+        if available_gib() < NEEDED_GIB.get(users, 0.0):
+            bench.say(f"{users} users left out: only {available_gib():.1f} GiB are available")
+            continue
+        bench.say(f"memory and start-up of {users} users")
+        started = time.monotonic()
+        run = make_run(bench.folder / f"memory-{users}", make_plan(users, topology="complete", steps=10))
+        provisioned_s = time.monotonic() - started
+        with launched(run) as launch:
+            began = time.monotonic()
+            start(launch, [name for name in launch.names if name != launch.plan.walk.starter])
+            serving_s = time.monotonic() - began
+            used = [private_kib(pid) / KIB_PER_MIB for pid in launch.nursery.pids.values()]
+        sizes.append(float(users))
+        seconds.append(serving_s)
+        name = f"{users} users"
+        rows += [
+            Row("memory", f"{name}: keys and bundles", provisioned_s, "s", better="low"),
+            Row("memory", f"{name}: until all serve", serving_s, "s", better="low"),
+            Row("memory", f"{name}: private memory", sum(used) / len(used), "MiB/user", target=MOST_MIB, better="low"),
+        ]
+    if len(sizes) > 2:
+        rows.append(growth("memory", "start-up", sizes, seconds))
+    return rows

@@ -1,0 +1,65 @@
+"""The table a person reads and the JSON a program reads."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import platform
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from rich.table import Table
+
+from benchmarks.rows import Row
+
+
+def number(value: float) -> str:
+    """Three digits that matter, thousands apart."""
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+
+
+def _verdict(row: Row) -> str:
+    return {None: "", True: "[green]yes[/]", False: "[bold red]NO[/]"}[row.ok]
+
+
+def table(rows: Sequence[Row]) -> Table:
+    found = Table(title="network-dp benchmarks (read the ratios: absolute numbers belong to this machine)")
+    found.add_column("what")
+    found.add_column("value", justify="right")
+    found.add_column("unit")
+    found.add_column("ratio", justify="right")
+    for name in ("to what", "target", "ok?"):
+        found.add_column(name)
+    section = None
+    for row in rows:
+        if section not in (None, row.section):
+            found.add_section()
+        section = row.section
+        ratio = "" if row.ratio is None else f"{row.ratio:.3g} x"
+        target = "" if row.target is None else str(row.target)
+        found.add_row(row.what, number(row.value), row.unit, ratio, row.against, target, _verdict(row))
+    return found
+
+
+def machine() -> dict[str, Any]:
+    """What the numbers were measured on."""
+    lines = Path("/proc/meminfo").read_text().splitlines()
+    return {
+        "cores": os.cpu_count(),
+        "memory_gib": round(int(lines[0].split()[1]) / 1024**2, 1),
+        "load_before": round(os.getloadavg()[0], 1),
+        "python": platform.python_version(),
+        "kernel": platform.release(),
+        "uvloop": importlib.util.find_spec("uvloop") is not None,
+    }
+
+
+def as_dict(rows: Sequence[Row], machine: dict[str, Any], seconds: float, warnings: Sequence[str]) -> dict[str, Any]:
+    return {
+        "machine": machine,
+        "seconds": round(seconds, 1),
+        "warnings": list(warnings),
+        "rows": [{**asdict(row), "key": row.key, "ok": row.ok} for row in rows],
+    }
