@@ -1,0 +1,190 @@
+"""Rules of votes, restarts and results, one test each."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from node.protocol import exits
+from node.protocol.effects import Begin, Finished, Log, Persist, Stop, Tick
+from node.protocol.messages import (
+    NOWHERE,
+    Accepted,
+    Already,
+    Fence,
+    Granted,
+    Handoff,
+    Locate,
+    Offer,
+    Promise,
+    Publish,
+    Published,
+    Result,
+    Why,
+)
+from node.protocol.state import Phase, Watch
+from node.protocol.values import NO_HOP, Hop
+from node.protocol.visit import read_token
+
+RING = "ring n=5 K=2"
+FIRST = (0, 3)
+
+
+@pytest.fixture
+def watcher(user, blank):
+    """The second user of the ring, whose token was taken by the third."""
+    me = user(RING, 4).checked()
+    me.take(3, Hop(FIRST, 2), blank(me.ctx))
+    me.answer(me.sends(Offer)[0], Granted(b"g" * 16))
+    me.answer(me.sends(Handoff)[0], Accepted())
+    return me
+
+
+def search(me, answers=4):
+    """Its lease ends; the next user is silent, and ``answers`` others know nothing."""
+    me.now = me.state.watch_at
+    me.feed(Tick())
+    me.answer(me.sends(Locate)[0], None)
+    for send in me.sends(Locate):
+        me.answer(send, NOWHERE if answers > 0 and send.peer != 0 else None)
+        answers -= send.peer != 0
+
+
+def vote(me, granted, result=None):
+    yes = Promise(True, None, me.state.bid, NO_HOP, result, False)
+    for send in me.sends(Fence):
+        me.answer(send, yes if send.peer in granted else None)
+
+
+def test_a_promise_is_journaled_before_the_vote_leaves(user) -> None:
+    me = user(RING, 1).checked()
+    assert me.ask(2, Fence((1, 2))) == Promise(True, None, (1, 2), NO_HOP, None, False)
+    assert isinstance(me.effects[0], Persist) and me.effects[0].sync
+
+
+def test_an_older_fence_is_refused(user) -> None:
+    me = user(RING, 1).checked()
+    me.ask(2, Fence((2, 2)))
+    assert me.ask(4, Fence((1, 4))).why is Why.FENCED
+
+
+def test_nobody_votes_for_another(user) -> None:
+    assert user(RING, 1).checked().ask(2, Fence((1, 4))).why is Why.MISBEHAVIOUR
+
+
+def test_a_user_that_has_not_asked_around_does_not_vote(user) -> None:
+    me = user(RING, 1)
+    assert me.ask(2, Fence((1, 2))).why is Why.UNCHECKED
+    assert me.sends(Locate) and me.state.durable.promised == FIRST
+
+
+def test_a_holder_that_promises_gives_its_token_up_and_says_so(user, blank) -> None:
+    me = user(RING, 4).checked()
+    me.take(3, Hop(FIRST, 2), blank(me.ctx))
+    assert me.ask(1, Fence((1, 1))).granted
+    assert me.state.phase is Phase.IDLE
+    assert any(json.loads(effect.line)["kind"] == "abandoned" for effect in me.all(Log))
+
+
+def test_somebody_alive_with_the_token_renews_the_lease(watcher) -> None:
+    watcher.now = watcher.state.watch_at
+    watcher.feed(Tick())
+    watcher.answer(watcher.sends(Locate)[0], None)
+    for send in watcher.sends(Locate):
+        watcher.answer(send, NOWHERE._replace(responsible=True))
+    assert watcher.state.watch is Watch.RESTING and watcher.state.watch_at > watcher.now
+
+
+def test_without_a_majority_nothing_is_re_issued(watcher) -> None:
+    search(watcher, answers=3)
+    assert watcher.state.watch is Watch.FENCING
+    vote(watcher, granted={1})
+    assert watcher.state.watch is Watch.RESTING and watcher.state.phase is Phase.IDLE
+
+
+def test_too_few_answers_do_not_even_lead_to_a_bid(watcher) -> None:
+    search(watcher, answers=1)
+    assert watcher.state.watch is Watch.RESTING and watcher.state.durable.promised == FIRST
+
+
+def test_a_majority_re_issues_with_one_full_fresh_noise(watcher) -> None:
+    before = read_token(watcher.ctx, watcher.state.durable.custody.out)
+    search(watcher)
+    vote(watcher, granted={1, 2})
+    custody = watcher.state.durable.custody
+    after = read_token(watcher.ctx, custody.out)
+    assert custody.cause == "reissue" and custody.out_hop == Hop((1, 4), 3)
+    assert after.noise_units == before.noise_units + watcher.ctx.full
+    assert (after.payload != before.payload).any() and after.contributions == before.contributions
+
+
+def test_a_reported_result_is_published_again_and_nothing_is_re_issued(watcher) -> None:
+    result = Result(FIRST, b"e" * 16, watcher.state.durable.custody.out)
+    search(watcher)
+    vote(watcher, granted={1, 2}, result=result)
+    assert watcher.state.phase is Phase.PUBLISHING
+    assert {send.request.result for send in watcher.sends(Publish)} == {result._replace(epoch=(1, 4))}
+
+
+def test_a_result_is_final_when_a_majority_has_journaled_it(watcher) -> None:
+    search(watcher)
+    vote(watcher, granted={1, 2}, result=Result(FIRST, b"e" * 16, watcher.state.durable.custody.out))
+    sends = watcher.sends(Publish)
+    for place, send in enumerate(sends):
+        assert not watcher.state.durable.final
+        watcher.answer(send, Published(True, (1, 4)) if place < 2 else None)
+    assert watcher.state.durable.final and watcher.all(Finished)
+
+
+def test_a_proposal_of_an_older_epoch_is_refused(user) -> None:
+    me = user(RING, 1).checked()
+    me.ask(2, Fence((2, 2)))
+    assert me.ask(4, Publish(Result((1, 4), b"e" * 16, b""), False, False)) == Published(False, (2, 2))
+
+
+def test_another_end_than_the_final_one_is_refused(user, blank) -> None:
+    me = user(RING, 1).checked()
+    me.ask(2, Publish(Result((1, 2), b"e" * 16, blank(me.ctx)), True, False))
+    assert me.state.durable.final
+    assert not me.ask(4, Publish(Result(FIRST, b"f" * 16, blank(me.ctx)), False, False)).accepted
+
+
+def test_a_peer_that_remembers_more_means_an_old_disk(watcher) -> None:
+    me = watcher.restarted()
+    (send, *_) = me.sends(Locate)
+    me.answer(send, NOWHERE._replace(vote=(5, send.peer)))
+    assert [stop.code for stop in me.all(Stop)] == [exits.OLD_DISK]
+
+
+def test_a_lost_disk_never_denies_a_hop_it_may_have_taken(user) -> None:
+    me = user(RING, 4)
+    me.state = me.state._replace(durable=me.state.durable._replace(rejoined=True))
+    me.feed(Begin(again=True))
+    questions = me.sends(Locate)
+    assert me.ask(3, Offer(Hop(FIRST, 2))) == Already()
+    for send in questions:
+        me.answer(send, NOWHERE._replace(rank=Hop(FIRST, 4)) if send.peer == 1 else NOWHERE)
+    assert me.state.checked
+    assert me.ask(3, Offer(Hop(FIRST, 2))) == Already()
+    assert isinstance(me.ask(3, Offer(Hop(FIRST, 7))), Granted)
+    assert not me.ask(1, Fence((3, 1))).granted
+
+
+def test_a_capped_user_stays_capped_when_it_is_restarted_in_the_middle_of_a_visit(user, blank) -> None:
+    me = user("complete n=5 T=8 caps", 2, min_live=5).checked()
+    me.state = me.state._replace(
+        durable=me.state.durable._replace(contributions=2), down=dict.fromkeys((0, 1, 3), me.now + 1000)
+    )
+    me.take(1, Hop((0, 0), 3), blank(me.ctx))
+    assert me.state.phase is Phase.STALLED
+    me = me.restarted()
+    me.located()
+    assert me.state.durable.contributions == 2 and not me.state.durable.custody.real
+
+
+def test_a_starter_does_not_start_a_walk_that_others_have_begun(user) -> None:
+    me = user(RING, 3)
+    me.feed(Begin())
+    me.located(NOWHERE._replace(rank=Hop((1, 0), 3), promised=(1, 0)))
+    assert not me.state.durable.started and me.state.phase is Phase.IDLE

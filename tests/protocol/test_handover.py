@@ -1,0 +1,219 @@
+"""Rules of the two-phase hand-over, one test each."""
+
+from __future__ import annotations
+
+import pytest
+
+from node.protocol.effects import Log, Note, Persist, Tick
+from node.protocol.messages import Accepted, Already, Declined, Fence, Granted, Handoff, Offer, Refused, Why
+from node.protocol.state import Phase
+from node.protocol.values import Hop
+from node.protocol.visit import read_token
+
+COMPLETE = "complete n=5 T=8 caps"
+RING = "ring n=5 K=2"
+FIRST = (0, 0)
+
+
+@pytest.fixture
+def holder(user, blank):
+    """A user of the complete graph that took step 3 and offers step 4."""
+    me = user(COMPLETE, 2).checked()
+    assert isinstance(me.take(1, Hop(FIRST, 3), blank(me.ctx)), Accepted)
+    while me.state.phase is not Phase.OFFERING:  # it may have drawn itself
+        me.now = me.state.wake_at
+        me.feed(Tick())
+    return me
+
+
+@pytest.fixture
+def ring_holder(user, blank):
+    """The second user of the ring, offering to the third."""
+    me = user(RING, 4).checked()
+    assert isinstance(me.take(3, Hop((0, 3), 2), blank(me.ctx)), Accepted)
+    return me
+
+
+def handed(me):
+    """Its offer is granted: the bytes leave."""
+    (offer,) = me.sends(Offer)
+    me.answer(offer, Granted(b"g" * 16))
+    (send,) = me.sends(Handoff)
+    return send
+
+
+def test_a_receipt_is_journaled_before_it_is_acknowledged(user, blank) -> None:
+    me = user(COMPLETE, 2).checked()
+    me.take(1, Hop(FIRST, 3), blank(me.ctx))
+    assert isinstance(me.effects[0], Persist) and me.effects[0].sync
+    assert me.effects[0].changes["mark"] == Hop(FIRST, 3)
+
+
+def test_the_sent_line_is_logged_right_before_the_bytes_leave(holder) -> None:
+    handed(holder)
+    kinds = [type(effect).__name__ for effect in holder.effects]
+    assert kinds == ["Log", "Send"] and '"kind":"sent"' in holder.all(Log)[0].line
+
+
+def test_a_token_without_a_grant_is_refused(user, blank) -> None:
+    me = user(COMPLETE, 2).checked()
+    answer = me.ask(1, Handoff(Hop(FIRST, 3), b"x" * 16, b"k" * 32, blank(me.ctx)))
+    assert answer == Refused(Why.NO_GRANT, FIRST) and me.state.durable.custody is None
+
+
+def test_a_grant_is_bound_to_caller_and_hop_and_used_once(user, blank) -> None:
+    me = user(COMPLETE, 2).checked()
+    token = blank(me.ctx)
+    grant = me.ask(1, Offer(Hop(FIRST, 3))).grant
+    assert me.ask(3, Handoff(Hop(FIRST, 3), grant, b"k" * 32, token)) == Refused(Why.NO_GRANT, FIRST)
+    assert me.ask(1, Handoff(Hop(FIRST, 4), grant, b"k" * 32, token)) == Refused(Why.NO_GRANT, FIRST)
+    assert me.ask(1, Handoff(Hop(FIRST, 3), grant, b"k" * 32, token)) == Refused(Why.NO_GRANT, FIRST)  # spent
+
+
+def test_a_grant_expires(user, blank) -> None:
+    me = user(COMPLETE, 2).checked()
+    grant = me.ask(1, Offer(Hop(FIRST, 3))).grant
+    me.now += me.ctx.timing.grant_ttl_s
+    assert me.ask(1, Handoff(Hop(FIRST, 3), grant, b"k" * 32, blank(me.ctx))) == Refused(Why.NO_GRANT, FIRST)
+
+
+def test_a_duplicate_is_acknowledged_and_changes_nothing(holder, blank) -> None:
+    before = holder.state.durable
+    assert holder.ask(1, Handoff(Hop(FIRST, 3), b"", b"k" * 32, blank(holder.ctx))) == Accepted()
+    assert holder.ask(1, Offer(Hop(FIRST, 3))) == Already()
+    assert holder.state.durable == before
+
+
+def test_other_bytes_for_a_hop_that_was_taken_are_refused_and_noted(user, blank) -> None:
+    me = user("complete n=4 T=6 slow", 2).checked()
+    me.take(1, Hop(FIRST, 3), blank(me.ctx))
+    answer = me.ask(1, Handoff(Hop(FIRST, 3), b"", b"k" * 32, blank(me.ctx) + b"!"))
+    assert answer == Refused(Why.MISBEHAVIOUR, FIRST) and me.all(Note)
+
+
+def test_an_unfit_token_is_refused_without_a_value_in_the_note(user, blank) -> None:
+    me = user(COMPLETE, 2).checked()
+    assert me.take(1, Hop(FIRST, 3), blank(me.ctx)[:-1]) == Refused(Why.UNFIT, FIRST)
+
+
+def test_an_older_epoch_is_refused_at_the_offer(user) -> None:
+    me = user(COMPLETE, 2).checked()
+    me.state = me.state._replace(durable=me.state.durable._replace(promised=(2, 1)))
+    assert me.ask(1, Offer(Hop(FIRST, 3))) == Declined(Why.FENCED, (2, 1))
+
+
+def test_silence_after_a_token_means_the_same_user_and_the_same_bytes(holder) -> None:
+    first = handed(holder)
+    holder.answer(first, None)
+    assert holder.state.phase is Phase.WAITING
+    holder.now = holder.state.retry_at
+    holder.feed(Tick())
+    again = handed(holder)
+    assert (again.peer, again.request.hop, again.request.token) == (first.peer, first.request.hop, first.request.token)
+
+
+def test_silence_after_a_second_offer_is_still_indefinite(holder) -> None:
+    holder.answer(handed(holder), None)
+    holder.now = holder.state.retry_at
+    holder.feed(Tick())
+    (offer,) = holder.sends(Offer)
+    holder.answer(offer, None)
+    assert holder.state.phase is Phase.WAITING and holder.state.durable.custody.next == offer.peer
+
+
+def test_a_failed_offer_is_definite_and_keeps_the_noise(holder) -> None:
+    (offer,) = holder.sends(Offer)
+    supply = holder.state.draft.supply
+    holder.answer(offer, None)
+    assert offer.peer in holder.state.down
+    assert holder.state.draft.supply is supply
+
+
+def test_a_ring_skips_a_position_after_three_silent_offers(ring_holder) -> None:
+    for _ in range(3):
+        (offer,) = ring_holder.sends(Offer)
+        assert offer.request.hop.step == 3
+        ring_holder.answer(offer, None)
+        if ring_holder.state.retry_at is not None:
+            ring_holder.now = ring_holder.state.retry_at
+            ring_holder.feed(Tick())
+    (offer,) = ring_holder.sends(Offer)
+    assert offer.request.hop.step == 4
+
+
+def test_who_refused_the_bytes_has_seen_them_in_the_ledger(ring_holder) -> None:
+    send = handed(ring_holder)
+    seen = read_token(ring_holder.ctx, send.request.token)
+    ring_holder.answer(send, Refused(Why.BUSY, (0, 3)))
+    token = read_token(ring_holder.ctx, ring_holder.state.durable.custody.out)
+    assert token.ledger[send.peer] == seen.noise_units
+    assert (token.payload == seen.payload).all()  # nothing is taken back, nothing redrawn
+
+
+def test_a_contribution_that_left_stays_counted_on_its_edge(holder) -> None:
+    send = handed(holder)
+    holder.answer(send, Refused(Why.BUSY, FIRST))
+    assert holder.state.durable.edges[send.peer] == 1
+
+
+def test_an_answer_to_an_older_attempt_is_stale(holder) -> None:
+    (offer,) = holder.sends(Offer)
+    before = holder.state
+    holder.answer(offer._replace(attempt=offer.attempt - 1), Granted(b"g" * 16))
+    assert holder.state == before and holder.effects == []
+
+
+def test_a_later_hop_of_the_epoch_proves_that_the_token_arrived(holder) -> None:
+    holder.answer(handed(holder), None)
+    assert isinstance(holder.ask(1, Offer(Hop(FIRST, 7))), Granted)
+    assert holder.state.phase is Phase.IDLE and holder.state.durable.acked
+
+
+def test_a_full_disk_refuses_the_token_and_loses_nothing(user, blank) -> None:
+    me = user(COMPLETE, 2).checked()
+    grant = me.ask(1, Offer(Hop(FIRST, 3))).grant
+    handoff = Handoff(Hop(FIRST, 3), grant, b"k" * 32, blank(me.ctx))
+    assert me.ask_in_vain(1, handoff) == Refused(Why.BUSY, FIRST)
+    assert me.ask(1, Offer(Hop(FIRST, 3))) == Declined(Why.BUSY, FIRST)
+    me.now = me.state.disk_retry_at
+    me.feed(Tick())
+    assert isinstance(me.ask(1, Offer(Hop(FIRST, 3))), Granted)
+
+
+def test_a_restarted_holder_sends_the_journaled_bytes(holder) -> None:
+    custody = holder.state.durable.custody
+    me = holder.restarted()
+    assert {custody.visit_line, custody.sent_line} <= {effect.line for effect in me.all(Log)}
+    me.feed(Tick())
+    me.located()
+    send = handed(me)
+    assert (send.peer, send.request.token, send.request.key) == (custody.next, custody.out, custody.key)
+
+
+def test_too_few_live_users_stall_the_token_and_name_the_missing(user, blank) -> None:
+    me = user("ring n=3 K=2", 2).checked()
+    me.take(1, Hop((0, 1), 2), blank(me.ctx))
+    for _ in range(3):
+        me.answer(me.sends(Offer)[0], None)
+        if me.state.phase is Phase.ROUTING:
+            me.now = me.state.retry_at
+            me.feed(Tick())
+    assert me.state.phase is Phase.STALLED and "u0" in me.all(Note)[0].text
+    assert me.state.durable.custody is not None
+
+
+def test_an_acknowledgement_carries_a_grant_for_the_next_hop(user, blank) -> None:
+    me = user("complete n=4 T=6 slow", 2).checked()
+    standing = me.take(1, Hop(FIRST, 1), blank(me.ctx)).grant
+    me.state = me.state._replace(phase=Phase.IDLE)
+    handoff = Handoff(Hop(FIRST, 4), standing, b"k" * 32, blank(me.ctx))
+    assert isinstance(me.ask(1, handoff), Accepted)
+    me.state = me.state._replace(phase=Phase.IDLE)
+    assert me.ask(1, handoff._replace(hop=Hop(FIRST, 5))) == Refused(Why.NO_GRANT, FIRST)  # used
+
+
+def test_a_standing_grant_is_worth_nothing_in_a_newer_epoch(user, blank) -> None:
+    me = user("complete n=4 T=6 slow", 2).checked()
+    standing = me.take(1, Hop(FIRST, 1), blank(me.ctx)).grant
+    me.ask(3, Fence((1, 3)))
+    assert isinstance(me.ask(1, Handoff(Hop((1, 3), 4), standing, b"k" * 32, blank(me.ctx))), Refused)
