@@ -47,9 +47,12 @@ class Nursery:
     step: int = -1
 
     def start(self, folder: Path, options: dict[str, str | bool]) -> int:
+        # A child that is asked to stop before it has handlers of its own must not run this process's instead.
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
         pid = os.fork()
         if pid == 0:
             self._child(folder, options)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
         self.names[pid] = folder.name
         return pid
 
@@ -60,6 +63,7 @@ class Nursery:
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             signal.signal(signal.SIGINT, signal.SIG_DFL)
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
             os.setpgid(0, 0)
             _redirect(folder)
             pid = os.getpid()
