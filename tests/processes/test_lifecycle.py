@@ -121,6 +121,15 @@ def test_when_the_parent_of_attached_users_dies_they_are_not_left_behind(tmp_pat
     check_nothing_is_left(plan, run)
 
 
+def test_users_asked_to_stop_while_they_are_being_started_all_end(tmp_path: Path) -> None:
+    plan, run = _provisioned(tmp_path, steps=100_000, n=8)
+    attempt = Launch(run, list(plan.names), detach=False)
+    for name in plan.names:
+        attempt.start(name)
+    attempt.nursery.close(patience_s=60.0)
+    assert processes_of(run) == []
+
+
 def test_a_user_with_bad_data_fails_the_launch_with_its_last_lines_and_no_value(tmp_path: Path) -> None:
     plan, run = _provisioned(tmp_path)
     (user_folder(run, "user-1") / "data.csv").write_text("0.25\ncanary-4711\n")
