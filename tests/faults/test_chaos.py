@@ -19,7 +19,7 @@ from tests.faults.harness import slow_task
 pytestmark = [pytest.mark.process, pytest.mark.timeout(600)]
 
 RATES = Rates(kill=2.0, pause=1.0)
-TIMING = {"lease_s": 4.0, "linger_s": 5.0}
+TIMING = {"lease_s": 4.0, "linger_s": 5.0, "start_timeout_s": 30.0}
 
 
 def _under_trouble(make_town: MakeTown, topology: str, seconds: float, seed: int) -> None:
