@@ -43,7 +43,7 @@ class Frame:
     ) -> None:
         self._x, self._y = (_open(*x), _open(*y))
         self._width, self._height = width, height
-        self._left, self._right, self._top, self._bottom = 52, width - 14, 14, height - 40
+        self._left, self._right, self._top, self._bottom = 62, width - 14, 14, height - 40
         self._title = title
         self._marks: list[str] = []
         self._keys: list[tuple[str, str]] = []
