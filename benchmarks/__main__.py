@@ -17,6 +17,8 @@ from benchmarks import analysis, guard, hops, memory, recovery, report, theory
 from benchmarks.bench import Bench
 from benchmarks.rows import Row
 
+FILE_WIDTH = 150  # columns, where nobody's terminal says
+
 SECTIONS: Mapping[str, Callable[[Bench], list[Row]]] = {
     "warm": hops.warm,
     "cold": hops.cold,
@@ -66,6 +68,8 @@ def main(words: Sequence[str] | None = None) -> int:
     arguments = _arguments(words)
     quiet_output = arguments.json == "-"
     console = Console(stderr=quiet_output)
+    if not console.is_terminal:
+        console.width = FILE_WIDTH
     machine, started = report.machine(), time.monotonic()
     rows, failed = _measure(arguments.only or list(SECTIONS), arguments.quick, console)
     warnings = [] if arguments.quick else guard.compare(rows, guard.read())
