@@ -32,6 +32,7 @@ from node.protocol.visit import Step
 FIRST_ASKED = 8  # how many users are asked first where the token is
 CHECK_EVERYBODY_UP_TO = 64  # beyond, a restarted user asks a sample what it forgot: n users asking n would be a flood
 CHECK_SAMPLE = 48
+FIRST_LIFE_SAMPLE = 6  # a user whose life began with this process can only be a copy of an untouched disk
 MAX_RENEWALS = 4  # the lease of a token that is seen alive grows up to this factor
 MAX_DEFERRALS = 3  # then a user acts although somebody else got further: that one may not be able to
 SOMEBODY = -1  # a lost disk does not know from whom it took the last hop
@@ -134,9 +135,13 @@ def check(ctx: Context, state: State, inputs: Inputs) -> Step:
         state = state._replace(check_until=inputs.now + patience)
     state = state._replace(retry_at=None, watch=Watch.RESTING, heard={})
     # A lost disk must hear of every promise it may have given: a sample is not enough for that.
-    if ctx.n <= CHECK_EVERYBODY_UP_TO or state.durable.rejoined:
-        return _ask(state, ctx.others, Locate())
-    return _ask(state, _some(sorted(ctx.others), CHECK_SAMPLE, inputs), Locate())
+    if state.durable.rejoined:
+        count = ctx.n
+    elif state.first_life and not starts(ctx, state):
+        count = FIRST_LIFE_SAMPLE
+    else:
+        count = ctx.n if ctx.n <= CHECK_EVERYBODY_UP_TO else CHECK_SAMPLE
+    return _ask(state, _some(sorted(ctx.others), count, inputs), Locate())
 
 
 def ensure_checked(ctx: Context, state: State, inputs: Inputs) -> Step:
@@ -174,7 +179,8 @@ def _remembers_more(state: State, peer: int, answer: Located) -> bool:
         return False
     durable, custody = state.durable, state.durable.custody
     sent = NO_HOP if custody is None else custody.out_hop  # hops only grow: nothing later was ever sent to anybody
-    return answer.taken > sent or answer.given > durable.mark or answer.vote > durable.promised
+    elsewhere = custody is not None and answer.taken == sent and custody.next != peer
+    return answer.taken > sent or elsewhere or answer.given > durable.mark or answer.vote > durable.promised
 
 
 def checked(ctx: Context, state: State, peer: int, answer: Located | None, inputs: Inputs) -> Step:

@@ -39,6 +39,8 @@ def dispatch(ctx: Context, state: State, inputs: Inputs) -> Step:
     if not state.checked:
         return election.check(ctx, state, inputs)
     custody = _custody(state)
+    if custody.next == UNROUTED:
+        return _reopen(ctx, state, inputs)
     if custody.next == FINISH:
         return results.finish(ctx, state, inputs)
     if custody.next == ctx.me:
@@ -361,21 +363,25 @@ def resume(ctx: Context, state: State, inputs: Inputs, *, again: bool = False) -
     A user that ran before and took nothing yet may have been away while the others finished: it asks them."""
     durable, custody = state.durable, state.durable.custody
     lease = _start_patience(ctx) if durable.mark.step < 0 else ctx.timing.lease_s
-    state = state._replace(watch_at=inputs.now + lease * (1.0 + inputs.dice.unit() * 0.25))
+    state = state._replace(
+        watch_at=inputs.now + lease * (1.0 + inputs.dice.unit() * 0.25),
+        first_life=not again and election.fresh(ctx, durable),
+    )
     effects = _log_again(state, inputs)
     if durable.final:
         state, more = results.serve(ctx, state, inputs)
     elif durable.result is not None:
         state, more = state._replace(watch_at=inputs.now + ctx.timing.retry_base_s, handed=True), []
     elif custody is None:
-        waits = not again and election.fresh(ctx, durable) and not election.starts(ctx, state)
+        waits = state.first_life and not election.starts(ctx, state)
         state, more = (state, []) if waits else election.check(ctx, state, inputs)
     elif custody.hop.epoch < durable.promised or durable.acked:
         # Others may have gone on meanwhile: ask soon.
         state = state._replace(handed=True, watch_at=inputs.now + ctx.timing.retry_max_s * inputs.dice.unit())
         state, more = election.check(ctx, state, inputs)
     elif custody.next == UNROUTED:
-        state, more = _reopen(ctx, state, inputs)
+        # First of all: an old disk would compute, with other noise, what left long ago.
+        state, more = election.check(ctx, state._replace(phase=Phase.CHECKING), inputs)
     else:
         state, more = state._replace(phase=Phase.WAITING, handed=True, retry_at=inputs.now), []
     return state, effects + more

@@ -124,6 +124,7 @@ class State(NamedTuple):
     watch_round: int = 0
     down: Mapping[int, float] = {}  # peer -> time until which it is taken to be down
     checked: bool = False
+    first_life: bool = False  # nothing was journaled when this process started, and it is the first one
     check_until: float = 0.0
     asked: frozenset[int] = frozenset()  # peers whose answer is awaited (check, locate, fence)
     to_ask: frozenset[int] = frozenset()  # peers asked so far in this round of questions
