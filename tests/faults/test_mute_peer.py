@@ -49,7 +49,7 @@ class MutePeer(peer_pb2_grpc.PeerServicer):  # type: ignore[misc]
 @pytest.fixture
 def mute(make_town: MakeTown) -> Iterator[tuple[Town, MutePeer]]:
     """A town whose user-2 is such a peer, with user-2's own key."""
-    town = make_town(5, timing={"linger_s": 60.0}, topology="ring", rounds=3)
+    town = make_town(5, timing={"linger_s": 60.0, "start_timeout_s": 3.0}, topology="ring", rounds=2)
     folder = town.bundle("user-2")
     peer = MutePeer(Frame(town.plan.run_id, town.plan.hash))
     server = grpc.server(futures.ThreadPoolExecutor(64), options=[("grpc.so_reuseport", 0)])
