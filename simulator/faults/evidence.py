@@ -51,6 +51,7 @@ class Sent(NamedTuple):
 
 class _Visit(NamedTuple):
     step: int
+    cause: str
     content: Content
     received: Numbers
 
@@ -115,13 +116,15 @@ class Evidence:
             content = base or EMPTY
         if key in self._visits:
             raise ViolationError(f"u{user} logged two different visits {key}")
-        self._visits[key] = _Visit(record.step, content, received)
+        self._visits[key] = _Visit(record.step, fields["cause"], content, received)
         if fields["cause"] != "reissue":
             self._at[(user, *record.epoch, record.step)] = content
 
     def _leaving(self, user: int, key: Visit, record: view.Record) -> None:
         fields = record.fields
         visit = self._visits[key]
+        if visit.cause == "reissue" and fields["units"] < self._contexts[user].full:
+            raise ViolationError(f"u{user} takes a token up again without one full fresh noise: {record}")
         self._same_noise(key, record)
         self._adds_up(user, visit, record)
         noise = visit.content.noise | {(*key, k) for k in range(fields["units"])}

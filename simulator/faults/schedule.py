@@ -32,7 +32,7 @@ class Timed(NamedTuple):
     """Something that happens at a time."""
 
     at_s: float
-    what: Literal["split", "heal", "full", "free", "jump", "late", "kill", "old disk"]
+    what: Literal["split", "heal", "full", "free", "jump", "late", "kill", "stop", "old disk"]
     user: int
     value: float = 0.0
     group: frozenset[int] = frozenset()
@@ -71,7 +71,7 @@ def _weather(random: Random) -> Weather:
 def _timed(random: Random, n: int) -> list[Timed]:
     start, user = 0.05 + 6.0 * random.random() ** 3, random.randrange(n)  # an undisturbed walk is over in half a second
     until = start + random.choice((0.2, 0.5, 3.0, 8.0, 15.0))
-    match random.choice(("split", "split", "full", "full", "full", "jump", "late", "kill", "kill")):
+    match random.choice(("split", "split", "full", "full", "full", "jump", "late", "kill", "kill", "stop")):
         case "split":
             group = frozenset(random.sample(range(n), random.randint(1, n // 2)))
             return [Timed(start, "split", user, group=group), Timed(until, "heal", user)]
@@ -81,6 +81,8 @@ def _timed(random: Random, n: int) -> list[Timed]:
             return [Timed(start, "jump", user, random.choice((0.4, 2.0, 6.0, 60.0)))]
         case "late":
             return [Timed(0.0, "late", user, random.choice((1.0, 5.0, 12.0)))]
+        case "stop":
+            return [Timed(start, "stop", user), Timed(start + 0.5, "kill", user, until - start)]
         case _:
             return [Timed(start, "kill", user, until - start)]
 
@@ -98,7 +100,8 @@ def _flicker(random: Random, n: int) -> list[Timed]:
 
 
 def draw(seed: int) -> Schedule:
-    """The schedule of a seed. In ten: one without faults, one with an old disk put back, one with flickering disks."""
+    """The schedule of a seed. In ten: one calm, one with an old disk put back, one with flickering disks, one in which
+    somebody who just had the token is lost, and six with anything."""
     random = seeded("schedule", seed)
     scenario = random.randrange(len(SCENARIOS))
     n = SCENARIOS[scenario].plan.n
@@ -114,5 +117,9 @@ def draw(seed: int) -> Schedule:
     if kind < 0.3:
         storm = tuple(sorted(_flicker(random, n), key=lambda event: event.at_s))
         return Schedule(seed, scenario, Weather(0.02, 0.5, 0.1), kills[:1], storm)
+    if kind < 0.4:
+        effect = random.choice(("Handoff", "Accepted", "Offer", "Persist"))
+        gone = Kill(effect, random.randint(2, 10), None, machine=False)
+        return Schedule(seed, scenario, CALM, (gone, *kills[:1]))
     timed = [event for _ in range(random.choice((0, 0, 1, 2, 4))) for event in _timed(random, n)]
     return Schedule(seed, scenario, _weather(random), kills, tuple(sorted(timed, key=lambda event: event.at_s)))

@@ -15,6 +15,7 @@ from node.protocol import exits, machine
 from node.protocol.effects import (
     Answered,
     Begin,
+    Cold,
     Compute,
     Computed,
     Effect,
@@ -27,6 +28,7 @@ from node.protocol.effects import (
     Reply,
     Send,
     Stop,
+    Stopping,
     Tick,
 )
 from node.protocol.messages import Answer, Handoff, Offer, Request
@@ -167,6 +169,8 @@ class World:
             case "kill":
                 if user.state is not None:
                     self._die(event.user, Kill("", 0, event.value, machine=False))
+            case "stop":
+                self.feed(event.user, Stopping())
             case "old disk":
                 self.at(self.now + 3.0, self._put_old_disk_back, event.user, event.value)
             case "late":
@@ -174,7 +178,7 @@ class World:
 
     def _put_old_disk_back(self, user: int, part: float) -> None:
         process = self.users[user]
-        process.state = None
+        self._hang_up(user)
         process.disk.cut(int(part * (process.disk.records + 1)))
         self.checks.evidence.eras[user] += 1
         self.tell(f"-- u{user} comes back with an old disk ({process.disk.records} records)")
@@ -214,7 +218,7 @@ class World:
 
     def _die(self, user: int, kill: Kill) -> None:
         process = self.users[user]
-        process.state = None
+        self._hang_up(user)
         if kill.restart_after_s is None and self._may_lose > 0:
             self._may_lose -= 1
             process.lost = True
@@ -224,6 +228,18 @@ class World:
             process.disk.lose_unsynced(self._random.randint(0, process.disk.unsynced))
         self.tell(f"-- u{user} is killed{' (power)' if kill.machine else ''}")
         self.at(self.now + (kill.restart_after_s or 1.0), self.start, user)
+
+    def _hang_up(self, user: int) -> None:
+        """A process ends, and with it its streams: peers that can be reached notice."""
+        self.users[user].state = None
+        for peer, process in enumerate(self.users):
+            if process.state is not None:
+                for delay in self.network.copies(user, peer)[:1]:
+                    self.at(self.now + delay, self._cold, peer, process.life, user)
+
+    def _cold(self, user: int, life: int, peer: int) -> None:
+        if self.users[user].life == life:
+            self.feed(user, Cold(peer))
 
     def start(self, user: int) -> None:
         process = self.users[user]
@@ -318,7 +334,8 @@ class World:
             self.feed(user, Computed(result))
 
     def _stop(self, user: int, process: Process, code: int) -> None:
-        process.state, process.exit_code = None, code
+        self._hang_up(user)
+        process.exit_code = code
         if code == exits.OLD_DISK:
             process.disk.rejoin()
             self.checks.evidence.eras[user] += 1

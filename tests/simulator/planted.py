@@ -47,7 +47,7 @@ def count_hops_instead_of_positions(patch: pytest.MonkeyPatch) -> None:
     by_ledger = routing.missing_units
 
     def missing_units(ctx: Context, token: Token, receiver: int, own: int) -> int:
-        if receiver == FINISH:
+        if receiver == FINISH or ctx.share:  # the paper's counter is about Alg. 1 only, and leaves the release open
             return by_ledger(ctx, token, receiver, own)
         hops_since = sum(seen == token.noise_units for seen in token.ledger)
         return ctx.full if token.noise_units == 0 or hops_since >= ctx.n - 1 else 0
@@ -120,9 +120,7 @@ def reissue_without_a_majority(patch: pytest.MonkeyPatch) -> None:
     for key in ((Watch.LOCATING, "located"), (Watch.FENCING, "promised")):
         lookout = machine.WATCH[key]
 
-        def alone(
-            ctx: Context, state: State, peer: int, answer: Any, inputs: Inputs, run: Any = lookout.run
-        ) -> Step:
+        def alone(ctx: Context, state: State, peer: int, answer: Any, inputs: Inputs, run: Any = lookout.run) -> Step:
             step: Step = run(_Alone(*ctx._replace(min_live=1)), state, peer, answer, inputs)
             return step
 

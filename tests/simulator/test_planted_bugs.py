@@ -29,7 +29,7 @@ def first_failure() -> tuple[int, str] | None:
 EXPECTED = {
     "redraw_noise_on_resend": "noise redrawn",
     "count_hops_instead_of_positions": "can read raw contributions",
-    "reissue_without_fresh_noise": "can read raw contributions",
+    "reissue_without_fresh_noise": "without one full fresh noise",
     "acknowledge_before_journaling": "",
     "reroute_after_an_indefinite_timeout": "a silent fork",
     "ignore_epochs": "promised to refuse",
