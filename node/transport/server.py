@@ -17,7 +17,19 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from node.config import Bundle
 from node.protocol import values
-from node.protocol.messages import Answer, Fence, Handoff, Locate, Offer, Publish, Refused, Request, Result, Why
+from node.protocol.messages import (
+    Answer,
+    Declined,
+    Fence,
+    Handoff,
+    Locate,
+    Offer,
+    Publish,
+    Refused,
+    Request,
+    Result,
+    Why,
+)
 from node.protocol.values import NO_EPOCH
 from node.transport import codec
 from node.transport.codec import Frame, WireError
@@ -78,16 +90,26 @@ class PeerService(peer_pb2_grpc.PeerServicer):  # type: ignore[misc]
         await self.caller(context)
         async for request in requests:
             user = await self.caller(context)  # again: a certificate may expire while the stream is open
-            hop = await self._checked(context, request.context)
             body = request.WhichOneof("body")
-            if body == "offer":
-                answer = await self._ask(user, Offer(hop))
-            elif body == "handoff":
-                answer = await self._handoff(user, hop, request.handoff, requests)
-            else:
+            if body not in ("offer", "handoff"):
                 await context.abort(grpc.StatusCode.INVALID_ARGUMENT, "an offer or a hand-over was expected")
                 return
+            hop, answer = await self._hop(user, request, requests)
             yield codec.hop_answer_out(self._frame, hop, request.serial, answer)  # type: ignore[arg-type]
+
+    async def _hop(self, user: int, request: Any, requests: AsyncIterator[Any]) -> tuple[values.Hop, Answer]:
+        """The answer to an offer or a hand-over, always a typed one: also to what belongs to another run."""
+        offer = request.WhichOneof("body") == "offer"
+        try:
+            hop = self._frame.check(request.context)
+        except WireError as error:
+            log.warning("refused a message from %s: %s", self._names[user], error)
+            await self._drain(0 if offer else request.handoff.size - len(request.handoff.token), requests)
+            no = Declined(Why.UNFIT, NO_EPOCH) if offer else Refused(Why.UNFIT, NO_EPOCH)
+            return values.NO_HOP, no
+        if offer:
+            return hop, await self._ask(user, Offer(hop))
+        return hop, await self._handoff(user, hop, request.handoff, requests)
 
     async def _handoff(self, user: int, hop: values.Hop, handoff: Any, requests: AsyncIterator[Any]) -> Answer:
         """A token, in one message or in chunks; its size is fixed by the plan and checked before it is read."""

@@ -14,6 +14,7 @@ from coordinator_free_launcher.identity import Authority
 from coordinator_free_launcher.launch import launch
 from node.protocol.messages import Accepted, Already, Declined, Handoff, Offer, Refused
 from node.protocol.values import Hop
+from node.transport import codec
 from node.wire.v1 import peer_pb2 as pb
 from node.wire.v1 import peer_pb2_grpc
 from tests.processes.harness import Ran, bundles, check_chain, check_conserved, check_ended_well, make_plan
@@ -67,7 +68,7 @@ async def _insider(run: Path, log: Log) -> None:
         context = frame(run).context(FAR)
         context.plan_hash = bytes(32)
         stream = peer_pb2_grpc.PeerStub(channel).Hop(iter([pb.HopRequest(context=context, offer=pb.Offer())]))
-        log.codes.setdefault("another plan", set()).add(await code_of(stream.read()))
+        log.answers.setdefault("another plan", set()).add(type(codec.hop_answer_in(await stream.read())))
 
 
 async def _attack(run: Path, log: Log) -> None:
@@ -112,7 +113,7 @@ def test_the_walk_goes_on_whatever_intruders_do(tmp_path: Path) -> None:
         assert log.codes[case] == {grpc.StatusCode.UNAVAILABLE}, case
     for case in ("unpinned", "oneself"):
         assert log.codes[case] == {grpc.StatusCode.PERMISSION_DENIED}, case
-    assert log.codes["another plan"] == {grpc.StatusCode.FAILED_PRECONDITION}
+    assert log.answers["another plan"] == {Declined}
     assert log.answers["too long"] == {Refused} and log.answers["no grant"] == {Refused}
     assert log.answers["old step"] <= {Accepted, Refused} and log.answers["old offer"] <= {Already, Declined}
     noted = (ran.state(plan.names[VICTIM]) / "node.log").read_text()

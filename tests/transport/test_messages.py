@@ -111,9 +111,10 @@ def test_a_message_of_another_plan_or_run_never_reaches_the_protocol(wrong: str,
         async with serving(run) as recorder, calling(run, papers_of(bundle(run, 1))) as channel:
             stub, context = peer_pb2_grpc.PeerStub(channel), other.context(HOP)
             head = pb.Handoff(grant=bytes(16), key=bytes(32), size=TOKEN_BYTES, token=bytes(TOKEN_BYTES))
-            for body in ({"offer": pb.Offer()}, {"handoff": head}):
+            for body, no in (({"offer": pb.Offer()}, "declined"), ({"handoff": head}, "refused")):
                 stream = stub.Hop(iter([pb.HopRequest(context=context, **body)]))
-                assert await code_of(stream.read()) is grpc.StatusCode.FAILED_PRECONDITION
+                answer = await stream.read()
+                assert answer.WhichOneof("body") == no and getattr(answer, no).why == pb.WHY_UNFIT
             for call in (stub.Locate(pb.LocateRequest(context=context)), stub.Fence(pb.FenceRequest(context=context))):
                 assert await code_of(call) is grpc.StatusCode.FAILED_PRECONDITION
             assert recorder.asked == []
