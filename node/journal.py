@@ -28,6 +28,7 @@ from node.protocol.values import Hop
 
 MAGIC: Final = b"NDPJRN1\n"
 COMPACT_BYTES: Final = 1 << 20
+WHOLE_BYTES: Final = 1 << 16  # a record up to this long is one write
 LOCK_TRIES: Final = 10
 LOCK_PAUSE_S: Final = 0.02
 _HEAD: Final = struct.Struct("<QI")
@@ -93,13 +94,17 @@ def _unpack(value: Any, blobs: _Blobs) -> Any:
             return value
 
 
-def encode_changes(changes: Mapping[str, Any]) -> bytes:
-    """One record, head and all."""
+def encode_changes(changes: Mapping[str, Any]) -> list[bytes]:
+    """One record, head and all; a long one in pieces, because copying a long token costs more than writing it."""
     blobs: list[bytes] = []
     text = _TEXT.encode({name: _pack(value, blobs) for name, value in changes.items()}).encode()
-    rest = b"".join((text, *blobs))
-    body = _BODY.pack(zlib.crc32(rest), len(text)) + rest
-    return _HEAD.pack(len(body), zlib.crc32(struct.pack("<Q", len(body)))) + body
+    size, checksum = _BODY.size, 0
+    for part in (text, *blobs):
+        size += len(part)
+        checksum = zlib.crc32(part, checksum)
+    head = _HEAD.pack(size, zlib.crc32(struct.pack("<Q", size))) + _BODY.pack(checksum, len(text))
+    pieces = [head, text, *blobs]
+    return pieces if size > WHOLE_BYTES else [b"".join(pieces)]
 
 
 def decode_body(body: memoryview) -> dict[str, Any]:
@@ -195,7 +200,7 @@ class Journal:
         """An empty journal, durable together with its name in the folder."""
         try:
             os.ftruncate(self._file, 0)
-            self._write(MAGIC, sync=True)
+            self._write([MAGIC], sync=True)
             if self._sync:
                 self._sync_folder()
         except OSError as error:
@@ -209,7 +214,7 @@ class Journal:
         except OSError as error:
             os.ftruncate(self._file, self._size)
             raise DiskFullError(f"{self._path}: {error.strerror}") from None
-        self._size += len(record)
+        self._size += sum(map(len, record))
 
     def mark_rejoined(self) -> None:
         """Give up whatever this disk says about tokens in hand: from now on a receiver only."""
@@ -217,10 +222,11 @@ class Journal:
         self.append(changes, sync=True)
         self.durable = apply(self.durable, changes)
 
-    def _write(self, data: bytes, *, sync: bool) -> None:
-        left = memoryview(data)
-        while left:
-            left = left[os.write(self._file, left) :]
+    def _write(self, pieces: list[bytes], *, sync: bool) -> None:
+        for piece in pieces:
+            left = memoryview(piece)
+            while left:
+                left = left[os.write(self._file, left) :]
         if sync and self._sync:
             os.fdatasync(self._file)
 
@@ -231,11 +237,11 @@ class Journal:
 
     def compact(self, durable: Durable) -> bool:
         """Replace the history by its result; the view log must be safe on disk before."""
-        record = MAGIC + encode_changes(durable._asdict())
+        record = [MAGIC, *encode_changes(durable._asdict())]
         fresh = self._path.with_name("journal.new")
         try:
             with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-                file.write(record)
+                file.writelines(record)
                 file.flush()
                 os.fsync(file.fileno())
         except OSError:
@@ -245,7 +251,7 @@ class Journal:
         fresh.rename(self._path)
         os.close(self._file)
         self._file = os.open(self._path, os.O_RDWR | os.O_APPEND)
-        self._size = len(record)
+        self._size = sum(map(len, record))
         self._compact_at = max(COMPACT_BYTES, 4 * self._size)
         self._sync_folder()
         return True

@@ -55,8 +55,8 @@ class Token(NamedTuple):
         head = _HEAD.pack(
             _MAGIC, kind, self.contributions, self.dummies, self.noise_units, len(self.ledger), self.payload.size
         )
-        body = self.payload.astype(_DTYPES[kind], copy=False).tobytes()
-        return b"".join((head, struct.pack(f"<{len(self.ledger)}Q", *self.ledger), body))
+        body = np.ascontiguousarray(self.payload, dtype=_DTYPES[kind])  # joined without a copy of its own
+        return b"".join((head, struct.pack(f"<{len(self.ledger)}Q", *self.ledger), body.data))
 
 
 def decode_token(data: bytes, *, dtype: str, dimension: int, ledger_size: int) -> Token:
