@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Final
 
 PUBLIC: Final = ("plan.toml", "certificates.pem", "ca.pem")
+DNS_SUFFIX: Final = ".users.network-dp.invalid"  # NAME + this: the name in a certificate that a sender demands
 DATA_SUFFIXES: Final = (".csv", ".npy", ".jsonl")
 
 

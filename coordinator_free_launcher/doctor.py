@@ -19,10 +19,10 @@ from typing import Final
 import grpc
 from cryptography import x509
 
-from coordinator_free_launcher.identity import IdentityError, certificate_pem, host_of, user_name
+from coordinator_free_launcher.identity import IdentityError, certificate_pem, host_of, user_dns, user_name
 from network_dp.plan import User
 from node.app import addresses
-from node.config import DNS_SUFFIX, Bundle, read_bundle, spki_pin
+from node.config import Bundle, read_bundle, spki_pin
 from node.wire.v1 import peer_pb2 as pb
 from node.wire.v1 import peer_pb2_grpc
 
@@ -194,7 +194,7 @@ def _status(bundle: Bundle, index: int, address: str, answer_s: float) -> str:
         raise _IllError("certificate", f"{name} changed its key while being looked at", "run the doctor again")
     credentials = grpc.ssl_channel_credentials(certificate_pem(shown), bundle.key_pem, bundle.certificate_pem)
     options = [
-        ("grpc.ssl_target_name_override", name + DNS_SUFFIX),
+        ("grpc.ssl_target_name_override", user_dns(name)),
         ("grpc.enable_http_proxy", 0),
         ("grpc.enable_retries", 0),
         ("grpc.use_local_subchannel_pool", 1),

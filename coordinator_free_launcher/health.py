@@ -13,13 +13,12 @@ from typing import Final
 import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from coordinator_free_launcher.bundle import read_node_file
+from coordinator_free_launcher.bundle import DNS_SUFFIX, read_node_file
 from network_dp.plan_reader import parse
 
 ANSWER_S: Final = 5.0
 #: Where a server that listens everywhere is reached from its own machine.
 HERE: Final = {"0.0.0.0": "127.0.0.1", "[::]": "[::1]"}  # noqa: S104
-DNS_SUFFIX: Final = ".users.network-dp.invalid"  # as in identity, which would import all of cryptography
 
 
 def own_target(bundle: Path) -> tuple[str, str]:

@@ -29,8 +29,9 @@ from cryptography.hazmat.primitives.serialization import (
 )
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from coordinator_free_launcher.bundle import DNS_SUFFIX
+
 URI_PREFIX: Final = "network-dp://user/"
-DNS_SUFFIX: Final = ".users.network-dp.invalid"
 VALID_DAYS: Final = 365
 #: Certificates are valid from a day before they are made: clocks of laptops are wrong by hours, not by days.
 BACKDATED: Final = timedelta(days=1)

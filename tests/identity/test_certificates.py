@@ -30,6 +30,7 @@ from coordinator_free_launcher.identity import (
     user_uri,
     write_key,
 )
+from node import config
 
 ANSWER_S = 5.0
 
@@ -130,6 +131,13 @@ def test_the_name_is_read_back_from_the_certificate(authority: Authority) -> Non
     assert user_uri("anna") == "network-dp://user/anna"
     with pytest.raises(IdentityError, match="names no user"):
         user_name(authority.certificate)
+
+
+def test_node_and_launcher_mean_the_same_names_and_pins(authority: Authority) -> None:
+    """A node imports nothing of the launcher, so the two say it twice."""
+    anna = person(authority, "anna")
+    assert "anna" + config.DNS_SUFFIX == user_dns("anna")
+    assert config.spki_pin(anna.certificate) == pin(anna.key.public_key())
 
 
 def test_renewal_keeps_the_pin(authority: Authority) -> None:
