@@ -136,7 +136,7 @@ def test_the_name_is_read_back_from_the_certificate(authority: Authority) -> Non
 def test_node_and_launcher_mean_the_same_names_and_pins(authority: Authority) -> None:
     """A node imports nothing of the launcher, so the two say it twice."""
     anna = person(authority, "anna")
-    assert "anna" + config.DNS_SUFFIX == user_dns("anna")
+    assert user_dns("anna") == "anna" + config.DNS_SUFFIX
     assert config.spki_pin(anna.certificate) == pin(anna.key.public_key())
 
 
