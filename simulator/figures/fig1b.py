@@ -82,7 +82,7 @@ def make(flavour: Flavour, settings: Settings) -> Figure:
     published = flavour == "published"
     ax.set_ylabel("privacy loss ε" if published else f"privacy loss ε at δ = {DELTA:g}")
     ax.set_title(f"Fig. 1b {'as published' if published else 'audited'}: the sum, T = 100 n, {n_walks} walks")
-    ax.legend(fontsize=8, ncols=2)
+    drawn.legend(loc="outside lower center", fontsize=8, ncols=3)
     header = ("curve", "epsilon_0", "n", "mean", "least", "greatest", "count", "sampled")
     last = results[EPSILONS_0[0]][-1]
     return Figure("fig1b", flavour, drawn, header, rows, _notes(flavour, ns[-1], n_walks, last))

@@ -83,7 +83,7 @@ def make(flavour: Flavour, settings: Settings) -> Figure:
     ax.set_ylabel("privacy loss ε" if published else f"privacy loss ε at δ = {DELTA:g}")
     kind = "histograms" if published else f"histogram of {BUCKETS} buckets"
     ax.set_title(f"Fig. 3 {'as published' if published else 'audited'}: {kind}, T = 100 n, {n_walks} walks")
-    ax.legend(fontsize=8, ncols=2)
+    drawn.legend(loc="outside lower center", fontsize=8, ncols=3)
     header = ("curve", "epsilon_0", "n", "mean", "least", "greatest", "count")
     return Figure("fig3", flavour, drawn, header, rows, _notes(flavour, ns[-1], n_walks, *results[EPSILONS_0[0]][-1]))
 
