@@ -26,7 +26,7 @@ from node.protocol.state import (
     Watch,
 )
 from node.protocol.values import NO_EPOCH, NO_HOP, Epoch, Hop, Token
-from node.protocol.view_lines import abandoned_line
+from node.protocol.view_lines import abandoned_line, peer_line
 from node.protocol.visit import Step
 
 FIRST_ASKED = 8  # how many users are asked first where the token is
@@ -373,7 +373,17 @@ def voted(ctx: Context, state: State, peer: int, answer: Promise | None, inputs:
         return results.publish(ctx, state, newest._replace(epoch=state.bid), inputs)
     if any(vote.rank > rank(ctx, state) for vote in granted.values()):
         return _rest(ctx, state, inputs), []  # somebody got further: it will see that nobody else acts
-    return _reissue(ctx, state, inputs)
+    state, lines = _take_silent_for_down(ctx, state, inputs)
+    state, effects = _reissue(ctx, state, inputs)
+    return state, [*lines, *effects]
+
+
+def _take_silent_for_down(ctx: Context, state: State, inputs: Inputs) -> Step:
+    """Who does not answer a vote gets no token either: else a user that takes offers and is silent about tokens would
+    be shown one fresh copy after the other."""
+    silent = sorted(ctx.others - state.promises.keys())
+    down = {**state.down, **dict.fromkeys(silent, inputs.now + ctx.timing.down_ttl_s)}
+    return state._replace(down=down), [Log(peer_line(ctx, user, "down", inputs)) for user in silent]
 
 
 def _lost_bid(ctx: Context, state: State, inputs: Inputs) -> Step:
@@ -396,25 +406,24 @@ def start_walk(ctx: Context, state: State, epoch: Epoch, inputs: Inputs) -> Step
     durable = state.durable._replace(started=True)
     state = state._replace(durable=durable, watch_at=inputs.now + ctx.timing.lease_s)
     begun = ctx.worker.begin(inputs.supply())
-    token = Token(begun.payload, 0, begun.n_dummies, 0, (0,) * ctx.n if ctx.ledger else ())
+    # Random elements are for the first contributor to add: this user may be the next to look at what it sent.
+    blank = begun.payload if begun.dummies is None else begun.payload - begun.dummies
+    token = Token(blank, 0, 0, 0, (0,) * ctx.n if ctx.ledger else ())
     if ctx.ring and ctx.me == ctx.start:
         hop = Hop(epoch, 1)
         state = state._replace(durable=durable._replace(mark=hop, mark_digest=b"", mark_from=ctx.me))
         state, effects = visit.open_visit(
-            ctx, state, hop, token, inputs, cause="start", sender=None, tag=None, raw=token.encode(),
-            opening=begun.dummies,
-        )  # fmt: skip
+            ctx, state, hop, token, inputs, cause="start", sender=None, tag=None, raw=token.encode()
+        )
         if state.phase is Phase.COMPUTING:
             return state, effects
         state, more = handover.dispatch(ctx, state, inputs)
         return state, effects + more
-    received = token.payload if begun.dummies is None else token.payload - begun.dummies
     line = view.encode(
         "visit", epoch=list(epoch), step=0, visit=durable.visits + 1, cause="start", **{"from": None},
-        **visit.values(ctx, received=received), time=inputs.wall_time,
+        **visit.values(ctx, received=blank), time=inputs.wall_time,
     )  # fmt: skip
-    mixed = begun._replace(payload=token.payload, noise=None)
-    return _issue(ctx, state, Hop(epoch, 0), token, mixed, 0, "start", line, inputs)
+    return _issue(ctx, state, Hop(epoch, 0), token, Mixed(blank, None, None, 0), 0, "start", line, inputs)
 
 
 def _reissue(ctx: Context, state: State, inputs: Inputs) -> Step:
