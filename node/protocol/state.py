@@ -103,7 +103,7 @@ class Draft(NamedTuple):
     contribution: Payload | None
     supply: Any
     contributions_before: int
-    opening: Payload | None  # the starter's dummies, already in ``received``
+    opening: Payload | None  # random elements the first contributor added, already in ``received``
 
 
 class State(NamedTuple):

@@ -49,11 +49,10 @@ def values(ctx: Context, **payloads: Payload | None) -> dict[str, Any]:
 
 def open_visit(
     ctx: Context, state: State, hop: Hop, token: Token, inputs: Inputs, *, cause: str, sender: int | None,
-    tag: str | None, raw: bytes, opening: Payload | None = None,
+    tag: str | None, raw: bytes,
 ) -> Step:  # fmt: skip
     """Take charge of a token: log the visit, compute (now, or off the loop), and plan the next hop."""
     durable = state.durable
-    received = token.payload if opening is None else token.payload - opening
     line = view.encode(
         "visit",
         epoch=list(hop.epoch),
@@ -62,10 +61,11 @@ def open_visit(
         cause=cause,
         **{"from": None if sender is None else ctx.names[sender]},
         tag=tag,
-        **values(ctx, received=received),
+        **values(ctx, received=token.payload),
         time=inputs.wall_time,
     )
     supply = inputs.supply()
+    token, opening = _opened(ctx, token, supply)
     index = routing.round_of(ctx, hop.step) if ctx.ring else durable.contributions + 1
     draft = Draft(token, None, supply, durable.contributions, opening)
     custody = Custody(
@@ -86,6 +86,19 @@ def open_visit(
     return state, [*effects, Compute(token.payload, index, supply)]
 
 
+def _opened(ctx: Context, token: Token, supply: Any) -> tuple[Token, Payload | None]:
+    """The first contributor adds the random elements that cover its short window, and says which (theory.md 5).
+
+    Its own, whoever sent the empty token: elements that the next receiver drew itself would hide nothing from it."""
+    if token.contributions:
+        return token, None
+    begun = ctx.worker.begin(supply)
+    if begun.dummies is None:
+        return token, None
+    payload = token.payload + begun.dummies
+    return token._replace(payload=payload, dummies=token.dummies + begun.n_dummies), begun.dummies
+
+
 def _capped(ctx: Context, durable: Durable) -> bool:
     """Past its cap; a lost disk forgot the counts, so it counts as past every cap."""
     if durable.rejoined and (ctx.cap is not None or ctx.edge_cap is not None):
@@ -100,8 +113,7 @@ def reopen_visit(ctx: Context, state: State, inputs: Inputs) -> Step:
     token = read_token(ctx, custody.out)
     supply = inputs.supply()
     index = routing.round_of(ctx, custody.hop.step) if ctx.ring else state.durable.contributions + 1
-    # At the start nothing but the starter's random elements is in the token.
-    opening = token.payload if custody.cause == "start" and token.dummies else None
+    token, opening = _opened(ctx, token, supply)
     draft = Draft(token, None, supply, state.durable.contributions, opening)
     if _capped(ctx, state.durable):
         return plan_hop(ctx, state._replace(draft=draft), inputs)
@@ -141,7 +153,7 @@ def _compose(ctx: Context, state: State, draft: Draft, route: Route, inputs: Inp
     elif ctx.ledger:
         units = routing.units_for(ctx, draft.received, route.next)
     else:
-        units = 1
+        units = ctx.full
     closing = route.next == FINISH and ctx.release_all
     contribution = draft.contribution if real else None
     payload, step = draft.received.payload, max(custody.hop.step, 1)
