@@ -112,7 +112,7 @@ def draw(seed: int) -> Schedule:
     if kind < 0.2:
         # Guaranteed only where everybody can be asked: an old disk comes back into a calm world.
         kills = tuple(kill._replace(restart_after_s=kill.restart_after_s or 1.0) for kill in kills)
-        at = 0.2 + random.random() * 3.0
+        at = 0.05 + random.random() * random.choice((0.4, 0.8, 5.0))
         return Schedule(seed, scenario, CALM, kills, (Timed(at, "old disk", random.randrange(n), random.random()),), at)
     if kind < 0.3:
         storm = tuple(sorted(_flicker(random, n), key=lambda event: event.at_s))

@@ -172,7 +172,7 @@ class World:
             case "stop":
                 self.feed(event.user, Stopping())
             case "old disk":
-                self.at(self.now + 3.0, self._put_old_disk_back, event.user, event.value)
+                self.at(self.now + 0.05, self._put_old_disk_back, event.user, event.value)
             case "late":
                 pass
 
