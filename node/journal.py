@@ -28,6 +28,7 @@ from node.protocol.values import Hop
 
 MAGIC: Final = b"NDPJRN1\n"
 COMPACT_BYTES: Final = 1 << 20
+BUSY_FACTOR: Final = 4  # how much longer a history may grow while a token is in hand
 WHOLE_BYTES: Final = 1 << 16  # a record up to this long is one write
 LOCK_TRIES: Final = 10
 LOCK_PAUSE_S: Final = 0.02
@@ -230,10 +231,9 @@ class Journal:
         if sync and self._sync:
             os.fdatasync(self._file)
 
-    @property
-    def due(self) -> bool:
-        """Has the history grown so much that it should be compacted?"""
-        return self._size >= self._compact_at
+    def due(self, *, idle: bool) -> bool:
+        """Has the history grown so much that it should be compacted? Best while no token waits for it."""
+        return self._size >= self._compact_at * (1 if idle else BUSY_FACTOR)
 
     def compact(self, durable: Durable) -> bool:
         """Replace the history by its result; the view log must be safe on disk before."""

@@ -37,7 +37,7 @@ from node.protocol.effects import (
 )
 from node.protocol.machine import step
 from node.protocol.messages import Answer, Request
-from node.protocol.state import Context, Dice, Inputs, State
+from node.protocol.state import Context, Dice, Inputs, Phase, State
 from node.transport.client import Client
 from node.view_log import ViewLog
 from node.worker import Supply
@@ -136,7 +136,7 @@ class Runtime:
         for effect in effects:
             self._hook(effect)
             self._carry_out(effect)
-        if self._journal.due:
+        if self._journal.due(idle=after.phase is Phase.IDLE):
             self._view_log.sync()
             self._journal.compact(after.durable)
 
