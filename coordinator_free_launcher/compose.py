@@ -45,6 +45,7 @@ x-user: &user
   command: [{command_line}]
   networks: [walk]
   mem_limit: {memory}
+  healthcheck: {{interval: {health_s}s}}
   stop_grace_period: 20s
   restart: "on-failure:5"
   depends_on:
@@ -142,6 +143,8 @@ def compose_file(plan: Plan, *, build: bool = False, data: str | None = None, me
         ),
         command_line="/bundle, --handover, /handover" + (", --with-values" if data is None else ""),
         memory=memory,
+        # One check costs half a second of a core: all of them together may cost a quarter of one.
+        health_s=max(10, 2 * plan.n),
         build=_BUILD if build else "    pull_policy: never\n",
         data="--demo-data" if data is None else "--data, /data",
         data_volume="" if data is None else f"      - {data}:/data:ro\n",
