@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,7 +12,6 @@ from simulator import sgd, walks
 from simulator.budgets import Method
 from simulator.datasets import Problem
 from simulator.noise import NumpySource
-from simulator.published.sgd import clipped
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -30,7 +30,7 @@ class Setup:
     n_steps: int
     cap: int | None = None
     forward_past_cap: bool = False
-    clip_noisy: bool = False
+    reshape: Callable[[Floats], Floats] | None = None  # of noisy gradients; see `sgd.train`
     step_size: float | None = None  # None: tuned
 
 
@@ -84,5 +84,5 @@ def _train(
         setup.sigma,
         NumpySource(generator),
         steps,
-        clipped if setup.clip_noisy else None,
+        setup.reshape,
     )

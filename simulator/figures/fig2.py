@@ -82,7 +82,7 @@ def _published_setup(job: Job) -> Setup:
         job.size.n_steps,
         cap=None if job.method == "centralized" else budget.cap,
         forward_past_cap=job.method == "local",
-        clip_noisy=True,
+        reshape=published_sgd.clipped,
         step_size=published_sgd.STEP_SIZES[job.method],
     )
 

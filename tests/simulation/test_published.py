@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import itertools
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -78,3 +80,14 @@ def test_the_authors_sigmas_of_fig_2() -> None:
     assert published_sgd.local_sigma(budget) == pytest.approx(5.871, rel=1e-3)
     assert published_sgd.centralized_sigma(budget) == pytest.approx(0.6968, rel=1e-3)
     assert published_sgd.network_sigma(budget) == pytest.approx(1.227, rel=0.05)
+
+
+def test_only_figures_use_the_authors_formulas() -> None:
+    root = Path(shuffling.__file__).parents[1]
+    users = {
+        path.relative_to(root).parts[0]
+        for path in root.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("simulator.published")
+    }
+    assert users == {"figures", "published"}
