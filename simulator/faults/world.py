@@ -55,11 +55,12 @@ RELAUNCH_S = 20.0
 class Process:
     """One user: its disk, and its state while it runs."""
 
-    __slots__ = ("ctx", "disk", "exit_code", "life", "lost", "offset_s", "state", "wake_at")
+    __slots__ = ("ctx", "disk", "exit_code", "life", "log", "lost", "offset_s", "state", "wake_at")
 
     def __init__(self, ctx: Context) -> None:
         self.ctx = ctx
         self.disk = Disk(Durable(promised=(0, ctx.start)))
+        self.log: list[str] = []  # its view log, with lines written again after a restart
         self.state: State | None = None  # None: not running
         self.life = 0
         self.lost = False
@@ -300,6 +301,7 @@ class World:
                 assert process.state is not None
                 self.checks.persisted(process.ctx, before, disk.durable, effect, process.state)
             case Log(line):
+                process.log.append(line)
                 record = self.checks.evidence.log(user, line)
                 if record.kind == "finish":
                     self.checks.ended(process.ctx, disk.durable)
