@@ -19,6 +19,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 _LEAST_EPSILON, _LEAST_DELTA = 1e-6, 1e-11
+_POINTS = 300
 
 
 def hoeffding_delta(epsilon: float, epsilon_0: float, n: int) -> float:
@@ -56,6 +57,7 @@ def shuffled_epsilon(epsilon_0: float, n: int, delta: float) -> float:
 
 
 def shuffled_epsilons(epsilon_0: float, lengths: Ints, delta: float) -> Floats:
-    """The same for many lengths."""
-    distinct, index = np.unique(lengths, return_inverse=True)
-    return np.array([shuffled_epsilon(epsilon_0, int(n), delta) for n in distinct])[index]
+    """The same for many lengths: computed at _POINTS of them, interpolated between (the curve is smooth)."""
+    points = np.unique(np.geomspace(lengths.min(), lengths.max(), _POINTS).round().astype(np.int64))
+    values = [shuffled_epsilon(epsilon_0, n, delta) for n in points.tolist()]
+    return np.asarray(np.interp(np.log(lengths), np.log(points), values))
