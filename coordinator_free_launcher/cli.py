@@ -11,6 +11,7 @@ from coordinator_free_launcher import (
     cli_deploy,
     cli_identity,
     cli_plan,
+    cli_reproduce,
     cli_run,
     cli_simulate,
 )
@@ -35,6 +36,7 @@ for module in (
     cli_chaos,
     cli_deploy,
     cli_simulate,
+    cli_reproduce,
 ):
     module.register(app)
 
