@@ -351,7 +351,11 @@ def cover_elements(run: Run) -> Check | None:
     if plan.noise.mechanism != "rr" or plan.walk.topology != "ring" or not lineage.complete:
         return None
     needed = math.ceil((plan.noise.gamma or 0.0) * (plan.n - 2))
-    first, last = int(lineage.accepted[0]), int(lineage.accepted[-1])
+    visiting = ~(_starts_at_zero(run) | is_reissue(run.logs, lineage))[lineage.accepted]
+    if not visiting.any():
+        return None
+    # Who only started or took up the token may be the next to see it: its own elements would hide nothing from it.
+    first, last = int(lineage.accepted[int(np.argmax(visiting))]), int(lineage.accepted[-1])
     owed = {first: needed}
     if plan.walk.release == "all":
         owed[last] = owed.get(last, 0) + needed
@@ -366,7 +370,7 @@ def cover_elements(run: Run) -> Check | None:
         findings,
         f"{int(found[first])} at the start" + (f", {int(found[last])} at the end" if last in owed else ""),
         f"{needed} each",
-        "The starter adds R1 = ceil(gamma (n-2)) uniform elements, the finisher as many on a release.",
+        "The first to answer adds R1 = ceil(gamma (n-2)) uniform elements, the finisher as many on a release.",
         "theory.md 5",
         enough=everybody,
     )

@@ -55,11 +55,13 @@ class Privacy:
 
 
 def n_live(run: Run) -> int:
-    """Users never found down; exported logs do not say, so the plan's least number is taken."""
+    """Users never found down, but never fewer than the plan allows: its promise ends there, and so does the excuse.
+
+    Exported logs do not say who was down, so the plan's least number is taken."""
     everything = run.logs.with_values == frozenset(range(run.plan.n))
     if not everything:
         return run.plan.walk.min_live
-    return max(2, run.plan.n - len(run.logs.ever_down))
+    return max(run.plan.walk.min_live, run.plan.n - len(run.logs.ever_down))
 
 
 def measure(run: Run, colluders: Sequence[int] = (), max_colluders: int = 1) -> Privacy:

@@ -103,14 +103,32 @@ class Responses:
         return np.array([known[k] for k in counts.tolist()], dtype=np.float64)
 
     def _ring(self) -> float:
-        """The smallest full window of anybody; skipped users make it smaller, never larger."""
-        smallest, windows = self._plan.n - 1, 1
+        """The least cover of any answer in a full window, and most answers of one user seen by another.
+
+        Of every pair one window may be short, covered by elements of its own: v's first, or the release.
+        """
+        least, most = self._plan.n - 2, 1
         for v in range(self._plan.n):
-            answers = self._increments([v]).answers()
-            windows = max(windows, len(answers) - int(self._plan.walk.release == "all"))
-            if len(answers) > 2:
-                smallest = min(smallest, int(answers[1:-1].min()))
-        if smallest < 2:
+            seen = self._increments([v])
+            if len(seen.user):
+                most = max(most, int(np.bincount(seen.user, seen.count).max()))
+                least = min([least, *self._full_windows(seen)])
+        if least < 1:
             raise UnknownResponsesError("too few answers in a round of the ring")
         size, gamma = self._response.n_buckets, self._response.gamma
-        return shuffle.ring_epsilon(smallest + 1, windows, size, gamma, self._plan.noise.delta)
+        return shuffle.ring_epsilon(least + 2, most, size, gamma, self._plan.noise.delta)
+
+    def _full_windows(self, seen: Increments) -> list[int]:
+        """Others around each answer, but for the one short window of every pair; skipped users make them fewer."""
+        others = ((seen.answers()[seen.cycle] - seen.count) // seen.count).astype(np.int64)
+        last = len(seen.noise) - 1 if self._plan.walk.release == "all" else 0
+        full: list[int] = []
+        short: dict[int, int] = {}
+        for user, cycle, count, cover in zip(seen.user, seen.cycle, seen.count, others, strict=True):
+            if count > 1 or cycle not in (0, last):
+                full.append(int(cover))
+            elif user in short:  # v was skipped, so both ends hold an answer of u: the longer one is no short window
+                full.append(max(int(cover), short[user]))
+            else:
+                short[user] = int(cover)
+        return full

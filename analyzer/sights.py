@@ -61,19 +61,22 @@ class Sights:
             (self._to >= 0) & (self._to != follows)
         )  # left, but the branch went on elsewhere
         self._beside: Ints = np.flatnonzero(~lineage.on_branch & (lineage.sents["to"] >= 0))
+        # An end that did not become the result: nobody's log says who was told, so everybody is taken to have been.
+        dropped = ~lineage.on_branch & (lineage.sents["to"] == NOBODY) & self._released
+        self._dropped_ends: Ints = np.flatnonzero(dropped)
         self._units_of_visit = self._visits_with_several_sends()
         self._place_of_visit = self._places_of_split_visits()
 
     @property
     def straight(self) -> bool:
         """Nothing but the accepted branch was ever seen."""
-        return len(self.lost) == 0 and len(self._beside) == 0
+        return len(self.lost) == 0 and len(self._beside) == 0 and len(self._dropped_ends) == 0
 
     @property
     def most_extra(self) -> int:
         """Most tokens that one user saw beside the accepted branch."""
         seen = np.concatenate([self._to[self.lost], self._sents["to"][self._beside].astype(np.int64)])
-        return int(np.bincount(seen).max()) if len(seen) else 0
+        return (int(np.bincount(seen).max()) if len(seen) else 0) + len(self._dropped_ends)
 
     @property
     def answers_given(self) -> Ints:
@@ -82,7 +85,8 @@ class Sights:
     def _visits_with_several_sends(self) -> dict[tuple[int, int], list[int]]:
         """Visits that left more than once with different amounts of noise: (user, visit) -> amounts, ascending."""
         units: dict[tuple[int, int], set[int]] = {}
-        beside = {(int(self._sents["user"][row]), int(self._sents["visit"][row])) for row in self._beside}
+        rows = [*self._beside, *self._dropped_ends]
+        beside = {(int(self._sents["user"][row]), int(self._sents["visit"][row])) for row in rows}
         if beside:
             for user, visit, amount in zip(
                 self._sents["user"].tolist(), self._sents["visit"].tolist(), self._sents["units"].tolist(), strict=True
@@ -162,6 +166,7 @@ class Sights:
         """Rows between the observer's last own token and each token that reached it beside the branch."""
         rows = [int(self._chain[place]) for place in self.lost if observer[self._to[place]]]
         rows += [int(row) for row in self._beside if observer[self._sents["to"][row]]]
+        rows += [int(row) for row in self._dropped_ends]
         found = []
         for row in rows:
             if observer[self._sents["user"][row]]:
