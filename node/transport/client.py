@@ -10,7 +10,7 @@ import asyncio
 import logging
 import time
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 
 import grpc
@@ -137,7 +137,7 @@ class Client:
         """One request, answered in bounded time; None when no answer came."""
         match request:
             case Offer(hop):
-                offer = [pb.HopRequest(context=self._frame.context(hop), offer=pb.Offer())]
+                offer = iter([pb.HopRequest(context=self._frame.context(hop), offer=pb.Offer())])
                 patience = self._timing.offer_timeout_s
                 return await self._guarded(peer, patience, lambda link: self._hop(peer, link, offer))
             case Handoff():
@@ -148,24 +148,26 @@ class Client:
                 async with self._questions:
                     return await self._question(peer, request)
 
-    def _pieces(self, handoff: Handoff) -> list[Any]:
-        """A hand-over as messages: one, or the first and its chunks."""
+    def _pieces(self, handoff: Handoff) -> Iterator[Any]:
+        """A hand-over as messages: one, or the first and its chunks, each made when the one before is on its way."""
         token, size = handoff.token, len(handoff.token)
         first = token if size <= INLINE_BYTES else token[:CHUNK_BYTES]
-        head = pb.Handoff(grant=handoff.grant, key=handoff.key, size=size, token=first)
         context = self._frame.context(handoff.hop)
-        rest = range(len(first), size, CHUNK_BYTES)
-        chunks = [pb.HopRequest(context=context, chunk=pb.Chunk(data=token[at : at + CHUNK_BYTES])) for at in rest]
-        return [pb.HopRequest(context=context, handoff=head), *chunks]
+        head = pb.Handoff(grant=handoff.grant, key=handoff.key, size=size, token=first)
+        yield pb.HopRequest(context=context, handoff=head)
+        for at in range(len(first), size, CHUNK_BYTES):
+            yield pb.HopRequest(context=context, chunk=pb.Chunk(data=token[at : at + CHUNK_BYTES]))
 
-    async def _hop(self, peer: int, link: _Link, pieces: list[Any]) -> Answer:
+    async def _hop(self, peer: int, link: _Link, pieces: Iterator[Any]) -> Answer:
         self._serial += 1
         serial = self._serial
-        pieces[0].serial = serial
+        head = next(pieces)
+        head.serial = serial
         async with link.turn:
             if link.stream is None:
                 link.stream = link.stub.Hop()
                 link.stream.add_done_callback(lambda call: self.on_cold(peer))
+            await link.stream.write(head)
             for piece in pieces:
                 await link.stream.write(piece)
             message = await link.stream.read()
