@@ -25,9 +25,9 @@ from network_dp.plan_reader import dump, from_dict, parse
 
 ROOT = Path(__file__).resolve().parents[2]
 IMAGE = "network-dp:test"
-QUICK_S = 60.0
+QUICK_S = 120.0
 BUILD_S = 900.0
-RUN_S = 180.0
+RUN_S = 600.0
 
 
 def run(
