@@ -133,7 +133,9 @@ def check(ctx: Context, state: State, inputs: Inputs) -> Step:
     if state.check_until == 0.0:
         patience = ctx.timing.start_timeout_s / 2 if starts(ctx, state) else 0.0
         state = state._replace(check_until=inputs.now + patience)
-    state = state._replace(retry_at=None, watch=Watch.RESTING, heard={})
+    # These questions take the place of a search that was under way: its lease must go on.
+    watch_at = inputs.now + ctx.timing.lease_s if state.watch_at is None else state.watch_at
+    state = state._replace(retry_at=None, watch=Watch.RESTING, watch_at=watch_at, heard={})
     # A lost disk must hear of every promise it may have given: a sample is not enough for that.
     if state.durable.rejoined:
         count = ctx.n
