@@ -72,7 +72,7 @@ class Evidence:
         self._current: dict[tuple[int, int], Visit] = {}  # user, number -> its visit of that number
         self._at: dict[tuple[int, int, int, int], Content] = {}  # user, epoch, step -> what it held or sent there
         self._taken: dict[Visit, str] = {}  # visit -> tag of the one token of it that was taken
-        self._noise: dict[tuple[Visit, int], tuple[Any, Any]] = {}
+        self._noise: dict[tuple[Visit, int, int], tuple[Any, Any]] = {}
         self.real: dict[int, set[Visit]] = {}  # user -> visits whose contribution may have left
         self.edges: dict[tuple[int, str], set[Visit]] = {}
 
@@ -159,7 +159,7 @@ class Evidence:
         if self._gaussian and fields["units"] and not any(fields.get("noise") or ()):
             raise ViolationError(f"visit {key} claims {fields['units']} noise components, and adds nothing")
         drawn = (fields.get("noise"), fields.get("dummies") if record.kind == "sent" else None)
-        known = self._noise.setdefault((key, fields["units"]), drawn)
+        known = self._noise.setdefault((key, self.eras[key[0]], fields["units"]), drawn)
         same = known == drawn or (record.kind == "finish" and known[0] == drawn[0])
         if not same:
             raise ViolationError(f"noise redrawn for visit {key}: {known} then {drawn}")

@@ -22,7 +22,7 @@ from node.protocol.routing import live
 from node.protocol.state import FINISH, UNROUTED, Context, Durable, State
 from node.protocol.values import digest, hop_tag
 from node.protocol.visit import read_token
-from simulator.faults.evidence import Content, Evidence, ViolationError
+from simulator.faults.evidence import Content, Evidence, Sent, ViolationError, Visit
 from simulator.faults.exposure import ceiling, exposures
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class Invariants:
         self.choices: list[Choice] = []
         self._bytes: dict[bytes, tuple[int, Handoff]] = {}  # a planned hop, by its key
         self._sights: list[list[Content]] = [[Content(frozenset(), frozenset())] for _ in contexts]
-        self._left: dict[tuple[int, int, int], tuple[bool, Content]] = {}
+        self._left: dict[Visit, Sent] = {}  # the last token of a visit that left
         self._ends: dict[bytes, Content] = {}  # content of a walk's end, by its name
         self._result: Result | None = None
         self.value: bytes = b""
@@ -102,11 +102,12 @@ class Invariants:
         same = to == peer and (first.hop, first.token) == (handoff.hop, handoff.token)
         if not same:
             raise ViolationError(f"u{me} sends other bytes for hop {handoff.hop} than the first time")
-        known = self._left.setdefault(sent.visit, (sent.real, sent.content))
-        fixed = known[0] == sent.real and known[1].noise <= sent.content.noise
-        if not fixed:
+        known = self._left.setdefault(sent.visit, sent)
+        if known.real != sent.real or not known.content.noise <= sent.content.noise:
             raise ViolationError(f"u{me}: tokens of visit {sent.visit} that left differ in more than added noise")
-        self._left[sent.visit] = (sent.real, sent.content)
+        if known.content == sent.content and known.payload != sent.payload:
+            raise ViolationError(f"u{me}: noise redrawn for visit {sent.visit} after its token had left")
+        self._left[sent.visit] = sent
 
     def replying(self, ctx: Context, disk: Durable, peer: int, request: Request, reply: Reply) -> None:
         """An acknowledgement or a vote is on the disk before it leaves."""

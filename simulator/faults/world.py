@@ -314,9 +314,9 @@ class World:
                 call = self._tickets.pop(ticket)
                 self.checks.replying(process.ctx, disk.durable, call.sender, call.request, effect)
                 self._reply(user, call, answer)
-            case Compute(payload, number, supply):
+            case Compute(payload, number, supply, visit):
                 result = process.ctx.worker.contribute(payload, number, supply)
-                self.at(self.now + COMPUTE_S, self._computed, user, process.life, result)
+                self.at(self.now + COMPUTE_S, self._computed, user, process.life, Computed(result, visit))
             case Finished():
                 self.checks.finished(process.ctx, effect)
             case Stop(code, _):
@@ -331,9 +331,9 @@ class World:
         if promised + forgetful < self.cast.contexts[0].majority:
             raise ViolationError(f"u{user} issues epoch {epoch} with {promised} promises")
 
-    def _computed(self, user: int, life: int, result: Any) -> None:
+    def _computed(self, user: int, life: int, event: Computed) -> None:
         if self.users[user].life == life:
-            self.feed(user, Computed(result))
+            self.feed(user, event)
 
     def _stop(self, user: int, process: Process, code: int) -> None:
         self._hang_up(user)
