@@ -156,8 +156,8 @@ class Runtime:
                     future.set_result(answer)
             case Log(line):
                 self._log_view(line)
-            case Compute(payload, number, supply):
-                self._spawn(self._compute(payload, number, supply))
+            case Compute():
+                self._spawn(self._compute(effect))
             case Finished():
                 self._write_result(effect)
             case Note(level, text):
@@ -203,9 +203,10 @@ class Runtime:
         answer = await self._client.send(peer, request)
         self.feed(Answered(peer, attempt, request, answer))
 
-    async def _compute(self, payload: Any, number: int, supply: Supply) -> None:
+    async def _compute(self, task: Compute) -> None:
         work = self._ctx.worker.contribute
-        self.feed(Computed(await self._loop.run_in_executor(None, work, payload, number, supply)))
+        found = await self._loop.run_in_executor(None, work, task.payload, task.contribution, task.supply)
+        self.feed(Computed(found, task.visit))
 
     # ---- time and noise ---------------------------------------------------------------------------------------
 

@@ -38,9 +38,10 @@ class Answered(NamedTuple):
 
 
 class Computed(NamedTuple):
-    """A slow task finished its contribution (None: it had nothing to add)."""
+    """A slow task finished its contribution (None: it had nothing to add) to a visit."""
 
     contribution: Payload | None
+    visit: int
 
 
 class Tick(NamedTuple):
@@ -96,6 +97,7 @@ class Compute(NamedTuple):
     payload: Payload
     contribution: int  # its number, from 1
     supply: Any
+    visit: int
 
 
 class Finished(NamedTuple):

@@ -157,7 +157,10 @@ def _transition(ctx: Context, state: State, event: Event, inputs: Inputs) -> Ste
             return _answer(ctx, state, peer, attempt, request, answer, inputs)
         case Tick():
             return _tick(ctx, state, inputs)
-        case Computed():
+        case Computed(_, visit):
+            custody = state.durable.custody
+            if custody is None or custody.visit != visit:
+                return state, []  # of a token given up meanwhile
             return _custody(ctx, state, "computed", event, inputs)
         case Begin(again):
             return handover.resume(ctx, state, inputs, again=again)

@@ -83,7 +83,7 @@ def open_visit(
         state, more = plan_hop(ctx, state._replace(draft=draft), inputs)
         return state, effects + more
     state = state._replace(phase=Phase.COMPUTING, retry_at=None)
-    return state, [*effects, Compute(token.payload, index, supply)]
+    return state, [*effects, Compute(token.payload, index, supply, custody.visit)]
 
 
 def _opened(ctx: Context, token: Token, supply: Any) -> tuple[Token, Payload | None]:
@@ -117,7 +117,8 @@ def reopen_visit(ctx: Context, state: State, inputs: Inputs) -> Step:
     draft = Draft(token, None, supply, state.durable.contributions, opening)
     if _capped(ctx, state.durable):
         return plan_hop(ctx, state._replace(draft=draft), inputs)
-    return state._replace(phase=Phase.COMPUTING, draft=draft), [Compute(token.payload, index, supply)]
+    compute = Compute(token.payload, index, supply, custody.visit)
+    return state._replace(phase=Phase.COMPUTING, draft=draft), [compute]
 
 
 def plan_hop(ctx: Context, state: State, inputs: Inputs) -> Step:
