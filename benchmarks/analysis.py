@@ -1,4 +1,7 @@
-"""How fast the analyzer reads a large run, and how much memory it needs: measured in a process of its own."""
+"""How fast the analyzer reads a large run, and how much memory it needs: measured in a process of its own.
+
+Seconds are of the processor: reading logs that were just written waits for nothing else.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +37,7 @@ def analyzer(bench: Bench) -> list[Row]:
         memory, status = found["gib"], found["status"]
     name = f"analyzer, {sizes[-1]} users, {STEPS_PER_USER * sizes[-1]} steps"
     return [
-        Row("analyzer", name, times[-1], "s", target=Target(30.0, "low", "value"), better="low", note=status),
+        Row("analyzer", name, times[-1], "CPU s", target=Target(30.0, "low", "value"), better="low", note=status),
         Row("analyzer", f"{name}: memory", memory, "GiB", target=Target(2.0, "low", "value"), better="low"),
         growth("analyzer", "analyzer, T = 100 n", sizes, times),
     ]
@@ -43,9 +46,9 @@ def analyzer(bench: Bench) -> list[Row]:
 def _main(folder: Path) -> None:
     from analyzer.analysis import analyze_runs
 
-    started = time.perf_counter()
+    started = time.process_time()
     analyses = analyze_runs([folder])
-    taken = time.perf_counter() - started
+    taken = time.process_time() - started
     most_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     print(json.dumps({"seconds": taken, "gib": most_kib / 1024**2, "status": analyses.status.name}))
 
