@@ -235,7 +235,7 @@ class Plan:
             case HistogramTask():
                 return math.sqrt(2.0)
             case SgdTask():
-                return 2.0 * task.lipschitz
+                return 2.0 * task.lipschitz + math.sqrt(task.dimension) * grid
             case CustomTask():
                 return task.sensitivity + math.sqrt(task.dimension) * grid
 

@@ -148,6 +148,7 @@ def _place(address: str) -> tuple[str, int]:
 
 def _users(top: _Table) -> tuple[User, ...]:
     users, seen_names, seen_addresses = [], set[str](), dict[tuple[str, int], str]()
+    seen_keys = set[str | None]()
     for table in top.tables("users"):
         user = User(
             name=table.text("name", NAME, "must be lower-case letters, digits and dashes, at most 63"),
@@ -157,6 +158,9 @@ def _users(top: _Table) -> tuple[User, ...]:
             key=table.text("key", re.compile(r"[0-9a-f]{64}"), "must be 64 hex digits (SHA-256)", None),
         )
         table.close(_keys(User))
+        if user.key is not None and user.key in seen_keys:
+            raise table.fail("key", user.key, "is also the key of another user: keys must differ")
+        seen_keys.add(user.key)
         if user.name in seen_names:
             raise table.fail("name", user.name, "is taken by another user: names must differ")
         place = _place(user.address)

@@ -118,7 +118,7 @@ async def _with_journal(
     if options.rejoin and not journal.durable.rejoined:
         journal.mark_rejoined()
     life = _count_life(bundle.state / "lives")
-    source, dice = sources(plan.insecure_seed, bundle.name, life)
+    source, dice = sources(plan.insecure_seed, f"{bundle.name} {plan.run_number}", life)
     frame = Frame(plan.run_id, plan.hash)
     ledger = (0,) * ctx.n if ctx.ledger else ()
     token_bytes = len(Token(task.initial(source), 0, 0, 0, ledger).encode())

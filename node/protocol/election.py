@@ -146,6 +146,13 @@ def check(ctx: Context, state: State, inputs: Inputs) -> Step:
     return _ask(state, _some(sorted(ctx.others), count, inputs), Locate())
 
 
+def ask_missing(ctx: Context, state: State, inputs: Inputs) -> Step:
+    """Too few users were alive: are those that were found down back? Asked again if the answers go astray."""
+    again_at = inputs.now + ctx.timing.retry_max_s + 2.0 * ctx.timing.locate_timeout_s
+    state = state._replace(watch=Watch.RESTING, heard={}, retry_at=again_at)
+    return _ask(state, frozenset(state.down), Locate())
+
+
 def ensure_checked(ctx: Context, state: State, inputs: Inputs) -> Step:
     """Somebody wants a vote of an idle user that has not asked around yet: do so now."""
     waiting = bool(state.asked) or state.retry_at is not None
@@ -186,11 +193,13 @@ def _remembers_more(state: State, peer: int, answer: Located) -> bool:
 
 
 def checked(ctx: Context, state: State, peer: int, answer: Located | None, inputs: Inputs) -> Step:
-    """One more answer to the question of ``check``."""
+    """One more answer to the question of ``check`` (or of ``ask_missing``)."""
     state = state._replace(asked=state.asked - {peer})
+    if answer is not None and answer.final and answer.result is not None:
+        return results.adopt(ctx, state, answer.result, inputs)
+    if state.phase is Phase.STALLED:
+        return handover.found(ctx, state, peer, answer is not None, inputs)
     if answer is not None:
-        if answer.final and answer.result is not None:
-            return results.adopt(ctx, state, answer.result, inputs)
         if _remembers_more(state, peer, answer):
             return state, [_old_disk(ctx, peer)]
         state = state._replace(heard={**state.heard, peer: answer})

@@ -26,6 +26,7 @@ from node.protocol.values import Epoch, Hop, TokenError, digest, hop_tag
 from node.protocol.view_lines import abandoned_line, accepted_line, peer_line
 from node.protocol.visit import Step
 
+FOREVER = float("inf")
 RING_TRIES = 3  # a skip costs the skipped user its round, so a ring offers a few times first
 
 
@@ -74,10 +75,27 @@ def _stall(ctx: Context, state: State, inputs: Inputs) -> Step:
     text = f"{len(alive)} users alive, {ctx.min_live} needed; keeping the token. Not answering: {missing}"
     if inputs.now - since > ctx.timing.stall_timeout_s:
         return state, [Stop(exits.STALLED, text + ". Start them, then start this user again.")]
+    down = {user: FOREVER for user in range(ctx.n) if user not in alive}  # until they answer, not until time passes
     state = state._replace(
-        phase=Phase.STALLED, stalled_since=since, retry_at=inputs.now + ctx.timing.retry_max_s, down={}
+        phase=Phase.STALLED, stalled_since=since, retry_at=inputs.now + ctx.timing.retry_max_s, down=down
     )
     return state, [Note("error", text)]
+
+
+def found(ctx: Context, state: State, peer: int, alive: bool, inputs: Inputs) -> Step:
+    """Too few were alive, and those found down were asked again: go on only when enough of them answered."""
+    effects: list[Effect] = []
+    if alive and peer in state.down:
+        effects = [Log(peer_line(ctx, peer, "up", inputs))]
+        state = state._replace(down={user: until for user, until in state.down.items() if user != peer})
+    if state.asked:
+        return state, effects
+    if len(live(ctx, state, inputs.now)) >= ctx.min_live:
+        state = state._replace(down=dict.fromkeys(state.down, inputs.now + ctx.timing.down_ttl_s))
+        state, more = _reroute(ctx, state, inputs)
+    else:
+        state, more = _stall(ctx, state, inputs)
+    return state, effects + more
 
 
 def retry(ctx: Context, state: State, inputs: Inputs) -> Step:
@@ -88,7 +106,9 @@ def retry(ctx: Context, state: State, inputs: Inputs) -> Step:
     if state.phase in (Phase.IDLE, Phase.CHECKING):
         return election.check(ctx, state, inputs)
     if state.phase is Phase.STALLED:
-        return _reroute(ctx, state, inputs)
+        if len(live(ctx, state, inputs.now)) >= ctx.min_live:  # they came back by themselves
+            return _reroute(ctx, state, inputs)
+        return election.ask_missing(ctx, state, inputs)
     if state.phase is Phase.COMPUTING:
         return _reopen(ctx, state, inputs)
     return dispatch(ctx, state, inputs)

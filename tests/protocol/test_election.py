@@ -111,7 +111,7 @@ def test_too_few_answers_do_not_even_lead_to_a_bid(watcher) -> None:
 def test_a_majority_re_issues_with_one_full_fresh_noise(watcher) -> None:
     before = read_token(watcher.ctx, watcher.state.durable.custody.out)
     search(watcher)
-    vote(watcher, granted={1, 2})
+    vote(watcher, granted={0, 1})
     custody = watcher.state.durable.custody
     after = read_token(watcher.ctx, custody.out)
     assert custody.cause == "reissue" and custody.out_hop == Hop((1, 4), 3)

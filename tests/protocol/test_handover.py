@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from node.protocol.effects import Log, Note, Persist, Tick
-from node.protocol.messages import Accepted, Already, Declined, Fence, Granted, Handoff, Offer, Refused, Why
+from node.protocol.messages import Accepted, Already, Declined, Fence, Granted, Handoff, Locate, Offer, Refused, Why
 from node.protocol.state import Phase
 from node.protocol.values import Hop
 from node.protocol.visit import read_token
@@ -217,3 +217,28 @@ def test_a_standing_grant_is_worth_nothing_in_a_newer_epoch(user, blank) -> None
     standing = me.take(1, Hop(FIRST, 1), blank(me.ctx)).grant
     me.ask(3, Fence((1, 3)))
     assert isinstance(me.ask(1, Handoff(Hop((1, 3), 4), standing, b"k" * 32, blank(me.ctx))), Refused)
+
+
+def test_a_stalled_token_goes_on_only_when_enough_users_answered(user, blank) -> None:
+    """min_live is what the noise was calibrated for: waiting alone must not make the missing count as alive."""
+    me = user("ring n=3 K=2", 2).checked()
+    me.take(1, Hop((0, 1), 2), blank(me.ctx))
+    while me.state.phase is not Phase.STALLED:
+        if me.sends(Offer):
+            me.answer(me.sends(Offer)[0], None)
+        else:
+            me.now = me.state.retry_at
+            me.feed(Tick())
+    down = set(me.state.down)
+    for _ in range(3):
+        me.now = me.state.retry_at
+        me.feed(Tick())
+        assert {send.peer for send in me.sends(Locate)} == down and not me.sends(Offer)
+        for send in me.sends(Locate):
+            me.answer(send, None)
+            assert not me.sends(Offer) and not me.sends(Handoff)
+        assert me.state.phase is Phase.STALLED
+    me.now = me.state.retry_at
+    me.feed(Tick())
+    me.located()
+    assert me.state.phase is not Phase.STALLED and not set(me.state.down)
