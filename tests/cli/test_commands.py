@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
-import click
 import pytest
 import typer.main
 from typer.testing import CliRunner
@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from coordinator_free_launcher.cli import app
 
 
-def commands(group: click.Command, words: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+def commands(group: Any, words: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
     """All commands and groups, by their words."""
     yield words
     for name, command in sorted(getattr(group, "commands", {}).items()):
