@@ -38,8 +38,8 @@ def our_rate(folder: Path, rounds: int, *, dimension: int, durability: str, nois
 
 def warm(bench: Bench) -> list[Row]:
     """A ring of five, 100 B and 1 MiB: bare, ours, bare, ours; medians."""
-    rows = _warm(bench, "100 B", SMALL_BYTES, 1, hops=bench.pick(6000, 300))
-    return rows + _warm(bench, "1 MiB", MIB, MIB // 8, hops=bench.pick(750, 50))
+    rows = _warm(bench, "100 B", SMALL_BYTES, 1, hops=bench.pick(4000, 300))
+    return rows + _warm(bench, "1 MiB", MIB, MIB // 8, hops=bench.pick(500, 50))
 
 
 def _warm(bench: Bench, name: str, size: int, dimension: int, hops: int) -> list[Row]:
@@ -49,7 +49,7 @@ def _warm(bench: Bench, name: str, size: int, dimension: int, hops: int) -> list
     for turn in range(bench.pick(3, 1)):
         for kind in ("unary", "tls"):
             bench.say(f"warm hop, {name}: bare {kind} ring")
-            bare_hops = hops * (4 if kind == "tls" else 1)
+            bare_hops = hops * (3 if kind == "tls" and not long else 1)
             found.setdefault(kind, []).append(ring_rate(keys, RING, size, bare_hops, kind))
         for durability in ("process", "machine"):
             bench.say(f"warm hop, {name}: ours, durability {durability}")
@@ -121,7 +121,7 @@ def large(bench: Bench) -> list[Row]:
     """64 MiB in chunks, a ring of three, against one bare gRPC stream in chunks of 512 KiB."""
     size = bench.pick(64 * MIB, 4 * MIB)
     name, n = f"{size // MIB} MiB token", 3
-    rounds = bench.pick(8, 3)
+    rounds = bench.pick(6, 3)
     keys = make_run(bench.folder / "large-keys", make_plan(n, topology="ring", rounds=1))
     bare, ours = [], []
     for turn in range(bench.pick(3, 1)):
