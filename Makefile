@@ -51,7 +51,7 @@ soak: $(STAMP) ## random fault schedules until stopped
 
 image: ## the container image, from a registry or from docker/airgap where none answers
 	docker image inspect python:3.11-slim >/dev/null 2>&1 || timeout 60 docker pull -q python:3.11-slim >/dev/null 2>&1 || docker/airgap/prepare
-	docker build -f docker/Dockerfile -t network-dp .
+	docker build -f docker/Dockerfile -t network-dp . || (docker/airgap/prepare && docker build -f docker/Dockerfile -t network-dp .)
 
 clean:
 	rm -rf $(VENV) $(PROTO_VENV) demo-out out .pytest_cache .mypy_cache .ruff_cache .hypothesis

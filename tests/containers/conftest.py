@@ -86,7 +86,10 @@ def image(engine: None) -> str:
     compose_there = run("docker", "compose", "version", check=False).returncode == 0
     if not (base_there and compose_there) or (ROOT / "docker/wheelhouse").exists():
         run(str(ROOT / "docker/airgap/prepare"), timeout_s=BUILD_S)
-    docker("build", "-q", "-f", str(ROOT / "docker/Dockerfile"), "-t", IMAGE, str(ROOT), timeout_s=BUILD_S)
+    build = ("docker", "build", "-q", "-f", str(ROOT / "docker/Dockerfile"), "-t", IMAGE, str(ROOT))
+    if run(*build, check=False, timeout_s=BUILD_S).returncode != 0:  # no package index inside a build either
+        run(str(ROOT / "docker/airgap/prepare"), timeout_s=BUILD_S)
+        run(*build, timeout_s=BUILD_S)
     return IMAGE
 
 
