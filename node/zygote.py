@@ -34,6 +34,7 @@ from node.transport.codec import Frame
 
 _NEWS = struct.Struct("<iq")  # pid, step; step -1: ready
 _NEWS_EVERY_S = 0.1
+WARM_DIMENSION_MAX = 1 << 12
 
 
 @dataclass(slots=True)
@@ -155,6 +156,8 @@ def _warm_up(public: Public) -> None:
     """Walk the paths every user will walk, so that what they touch for the first time is shared by all of them."""
     task = make_task(public.plan)
     source = SystemSource()
+    if task.dimension > WARM_DIMENSION_MAX:
+        return  # a long token's own memory outweighs what could be shared
     for _ in range(16):
         noise = task.draw_many(source, 4)[0]
         payload = task.apply(task.initial(source), None, task.noise_sum(noise, 1, None), 1)
