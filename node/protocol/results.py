@@ -9,8 +9,8 @@ from __future__ import annotations
 from node.protocol import election, exits, visit
 from node.protocol.effects import Effect, Finished, Log, Reply, Send, Stop
 from node.protocol.messages import Publish, Published, Result
-from node.protocol.state import Context, Inputs, Phase, State, Watch
-from node.protocol.view_lines import result_line
+from node.protocol.state import FINISH, Context, Inputs, Phase, State, Watch
+from node.protocol.view_lines import abandoned_line, result_line
 from node.protocol.visit import Step
 
 END_BYTES = 16
@@ -141,9 +141,13 @@ def published(ctx: Context, state: State, peer: int, ticket: int, message: Publi
 
 
 def adopt(ctx: Context, state: State, result: Result, inputs: Inputs) -> Step:
-    """A final result learned from a peer."""
+    """A final result learned from a peer. What was still in hand of an older epoch is given up, and said so."""
+    custody, given_up = state.durable.custody, list[Effect]()
+    if custody is not None and custody.next != FINISH and not state.durable.acked and custody.hop.epoch < result.epoch:
+        given_up = [Log(abandoned_line(custody, result.epoch, inputs))]
     state = state._replace(durable=state.durable._replace(result=result), publishing=frozenset())
-    return _close(ctx, state, inputs)
+    state, effects = _close(ctx, state, inputs)
+    return state, given_up + effects
 
 
 def serve(ctx: Context, state: State, inputs: Inputs) -> Step:
