@@ -47,7 +47,7 @@ bench: $(STAMP) ## the benchmark table (under ten minutes)
 	$(BIN)/python -m benchmarks
 
 soak: $(STAMP) ## random fault schedules until stopped
-	$(BIN)/network-dp simulate faults --seconds 0
+	$(BIN)/network-dp simulate faults --seconds 31536000
 
 image: ## the container image, from a registry or from docker/airgap where none answers
 	docker image inspect python:3.11-slim >/dev/null 2>&1 || timeout 60 docker pull -q python:3.11-slim >/dev/null 2>&1 || docker/airgap/prepare

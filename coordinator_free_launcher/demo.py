@@ -78,7 +78,7 @@ def _number(value: float | None) -> str:
 
 def _show(rows: list[tuple[LocalRun, float]], console: Console) -> None:
     table = Table(title="Three computations, no server, nobody's data left its process")
-    for column in ("run", "users", "steps", "found", "truth", "off by", "epsilon", "local", "verdict"):
+    for column in ("run", "users", "found", "truth", "off by", "epsilon", "local", "verdict"):
         table.add_column(column, justify="left" if column in ("run", "verdict") else "right", no_wrap=True)
     for done, _ in rows:
         known = done.comparison
@@ -86,7 +86,6 @@ def _show(rows: list[tuple[LocalRun, float]], console: Console) -> None:
         table.add_row(
             done.plan.name,
             str(done.plan.n),
-            str(done.plan.total_steps),
             "-" if known is None else f"{known.estimate:.3f}",
             "-" if known is None else f"{known.truth:.3f}",
             "-" if in_stds is None else f"{in_stds:+.1f} std",

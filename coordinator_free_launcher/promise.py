@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, Literal
 
 from network_dp.plan import Plan
 
@@ -21,6 +21,9 @@ def promises(plan: Plan, colluders: int = 1) -> dict[str, tuple[Any, str]]:
         ),
         "local_epsilon": (_local(plan), "against somebody who sees every message"),
     }
+    hidden = _if_hidden(plan)
+    if hidden is not None:
+        facts["network_epsilon_if_path_hidden"] = (hidden, "not promised: TLS hides values, not who held the token")
     if colluders > 1:
         text = f"any {colluders} users together; none promised on a ring, where two can enclose a third"
         facts[f"network_epsilon_{colluders}_colluders"] = (promised_epsilon(plan, colluders), text)
@@ -28,6 +31,26 @@ def promises(plan: Plan, colluders: int = 1) -> dict[str, tuple[Any, str]]:
     if error is not None:
         facts["expected_std"] = (error, "of the estimate, from noise and from the walk's own chance")
     return facts
+
+
+def _if_hidden(plan: Plan) -> float | None:
+    """What the same noise would give if nobody could tell who held the token (theory.md 2): for comparison only."""
+    import numpy as np
+
+    from network_dp import bounds
+    from network_dp.plan import SgdTask
+
+    gaussian_walk = plan.walk.topology == "complete" and plan.noise.mechanism == "gaussian"
+    if not gaussian_walk or plan.caps.contributions is not None or plan.caps.edge is not None:
+        return None
+    assert plan.noise.sigma is not None
+    task: Literal["sum", "sgd"] = "sgd" if isinstance(plan.task, SgdTask) else "sum"
+    with np.errstate(over="ignore"):
+        epsilon = bounds.network_epsilon(
+            task, plan.walk.min_live, plan.total_steps, plan.noise.sigma, plan.sensitivity, plan.noise.delta,
+            plan.walk.release == "all", path="hidden",
+        )  # fmt: skip
+    return None if math.isinf(epsilon) else epsilon
 
 
 def _local(plan: Plan) -> float | None:
