@@ -178,12 +178,14 @@ class Stream(Unary):
     async def connect(self) -> None:
         await super().connect()
         self._out: Any = self._channel.stream_stream(STREAM)()
+        self._turn = asyncio.Lock()  # the token may come round before its last acknowledgement is read
 
     async def send(self, token: bytes) -> None:
-        await self._out.write(_SIZE.pack(len(token)) + token[:CHUNK_BYTES])
-        for at in range(CHUNK_BYTES, len(token), CHUNK_BYTES):
-            await self._out.write(token[at : at + CHUNK_BYTES])
-        await self._out.read()
+        async with self._turn:
+            await self._out.write(_SIZE.pack(len(token)) + token[:CHUNK_BYTES])
+            for at in range(CHUNK_BYTES, len(token), CHUNK_BYTES):
+                await self._out.write(token[at : at + CHUNK_BYTES])
+            await self._out.read()
 
 
 class Cold(Unary):

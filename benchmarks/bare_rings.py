@@ -34,11 +34,17 @@ def _say(members: list[subprocess.Popen[str]]) -> None:
         member.stdin.flush()
 
 
-def ring_rate(folder: Path, n_members: int, size: int, hops: int, kind: str) -> float:
+def _environment(*, tuned: bool) -> dict[str, str]:
+    """gRPC as it comes, or with the poller our users choose (``node``)."""
+    kept = {name: value for name, value in os.environ.items() if tuned or name != "GRPC_EXPERIMENTS"}
+    return {**kept, "GRPC_VERBOSITY": "NONE"}
+
+
+def ring_rate(folder: Path, n_members: int, size: int, hops: int, kind: str, *, tuned: bool = False) -> float:
     """Hops per second of a bare ring; keys and certificates come from the provisioned run in ``folder``."""
     ports = [str(port) for port in free_ports(n_members)]
     command = [sys.executable, "-m", "benchmarks.bare_member", kind, str(folder), str(size), str(hops)]
-    environment = {**os.environ, "GRPC_VERBOSITY": "NONE"}
+    environment = _environment(tuned=tuned)
     members = [
         subprocess.Popen(
             [*command, str(index), *ports], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment

@@ -51,6 +51,8 @@ def _warm(bench: Bench, name: str, size: int, dimension: int, hops: int) -> list
             bench.say(f"warm hop, {name}: bare {kind} ring")
             bare_hops = hops * (3 if kind == "tls" and not long else 1)
             found.setdefault(kind, []).append(ring_rate(keys, RING, size, bare_hops, kind))
+        bench.say(f"warm hop, {name}: bare unary ring with our poller")
+        found.setdefault("tuned", []).append(ring_rate(keys, RING, size, hops, "unary", tuned=True))
         for durability in ("process", "machine"):
             bench.say(f"warm hop, {name}: ours, durability {durability}")
             folder = bench.folder / f"warm-{size}-{durability}-{turn}"
@@ -59,6 +61,7 @@ def _warm(bench: Bench, name: str, size: int, dimension: int, hops: int) -> list
     rate_of = {kind: median(rates) for kind, rates in found.items()}
     what = f"{name} token" + (", noise not drawn" if long else "")
     rows = [Row("warm", f"bare {kind} ring, {name}", rate_of[kind], "hops/s") for kind in ("unary", "tls")]
+    rows.append(Row("warm", f"bare unary ring, {name}, our poller", rate_of["tuned"], "hops/s"))
     for durability, limit in (("process", 1.0), ("machine", 0.8)):
         rate = rate_of[durability]
         title = f"{what}, durability {durability}"

@@ -34,8 +34,10 @@ A record of an exported log has no values (``VALUE_FIELDS``), no times and no ke
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from json.encoder import encode_basestring_ascii
 from typing import Any, Final
 
 SCHEMA: Final = "network-dp/view/1"
@@ -92,6 +94,8 @@ class Record:
 
 
 _TEXT: Final = json.JSONEncoder(separators=(",", ":"), allow_nan=False)
+_SHORT: Final = 16
+_ALLOWED: Final = {kind: required | optional for kind, (required, optional) in FIELDS.items()}
 _WHOLE = ("step", "visit", "units", "count", "contributions")
 
 
@@ -134,9 +138,34 @@ def decode(line: str) -> Record:
 
 def encode(kind: str, **fields: Any) -> str:
     """One record to its line (without the newline); the writer's half of ``decode``."""
-    required, optional = FIELDS[kind]
-    assert required <= fields.keys() <= required | optional, f"{kind}: {sorted(fields)}"
-    return _TEXT.encode({"kind": kind, **fields})
+    assert FIELDS[kind][0] <= fields.keys() <= _ALLOWED[kind], f"{kind}: {sorted(fields)}"
+    body = "".join([f',"{name}":{_text(value)}' for name, value in fields.items()])
+    return f'{{"kind":"{kind}"{body}}}'
+
+
+def _text(value: Any) -> str:
+    """JSON of one field. A hop writes three short lines: setting up the general encoder would cost more than they."""
+    kind = type(value)
+    if kind in _PLAIN:
+        return _PLAIN[kind](value)
+    if kind is list and len(value) <= _SHORT:
+        return f"[{','.join([_text(item) for item in value])}]"
+    return _TEXT.encode(value)
+
+
+def _float_text(value: float) -> str:
+    if not math.isfinite(value):
+        raise ValueError("a view holds finite numbers only")
+    return repr(value)
+
+
+_PLAIN: Final[Mapping[type, Callable[[Any], str]]] = {
+    int: repr,
+    str: encode_basestring_ascii,
+    float: _float_text,
+    bool: {True: "true", False: "false"}.__getitem__,
+    type(None): lambda value: "null",
+}
 
 
 def exported(record: Record) -> str | None:

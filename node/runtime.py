@@ -46,6 +46,7 @@ log = logging.getLogger("node.runtime")
 
 STOCK = 2  # least number of noises drawn ahead
 RETRY_RESULT_S = 1.0
+PROGRESS_EVERY_S = 0.1
 
 
 class Runtime:
@@ -72,7 +73,8 @@ class Runtime:
         self._waiting: dict[int, asyncio.Future[Answer]] = {}
         self._ticket = 0
         self._timer: asyncio.TimerHandle | None = None
-        self._timer_at: float | None = None
+        self._timer_at = 0.0
+        self._told, self._tell_at = -1, 0.0
         self._tasks: set[asyncio.Task[None]] = set()
         self._loop = asyncio.get_running_loop()
         self.stopped: asyncio.Future[Stop] = self._loop.create_future()
@@ -100,6 +102,7 @@ class Runtime:
         future: asyncio.Future[Answer] = self._loop.create_future()
         self._waiting[ticket] = future
         self.feed(Received(peer, ticket, request))
+        await asyncio.sleep(0)  # what the transition sends leaves before its answer does: the token waits for nobody
         try:
             return await future
         finally:
@@ -135,7 +138,11 @@ class Runtime:
         self._state = after
         for effect in effects:
             self._hook(effect)
+            if not isinstance(effect, Log):
+                self._flush_view()  # what leaves is in the log before
             self._carry_out(effect)
+        self._flush_view()
+        self._tell_progress(inputs.now)
         if self._journal.due(idle=after.phase is Phase.IDLE):
             self._view_log.sync()
             self._journal.compact(after.durable)
@@ -155,7 +162,7 @@ class Runtime:
                 if future is not None and not future.done():
                     future.set_result(answer)
             case Log(line):
-                self._log_view(line)
+                self._view_log.append(line)
             case Compute():
                 self._spawn(self._compute(effect))
             case Finished():
@@ -179,15 +186,20 @@ class Runtime:
         else:
             self.unwritten = False
 
-    def _log_view(self, line: str) -> None:
+    def _flush_view(self) -> None:
         try:
-            self._view_log.append(line)
+            self._view_log.flush()
         except DiskFullError as error:
             log.error("%s: the lines wait in memory; free some space", error)
-        if line.startswith('{"kind":"visit"'):
-            custody = self._state.durable.custody
-            if custody is not None:
-                self._on_progress(custody.hop.step)
+
+    def _tell_progress(self, now: float) -> None:
+        """News of a new step, not of every one: whoever shows it would cost more than the walk."""
+        custody = self._state.durable.custody
+        if custody is None or custody.hop.step <= self._told:
+            return
+        if now >= self._tell_at or custody.hop.step >= self._ctx.total:
+            self._told, self._tell_at = custody.hop.step, now + PROGRESS_EVERY_S
+            self._on_progress(custody.hop.step)
 
     def _spawn(self, coroutine: Any) -> None:
         task = self._loop.create_task(coroutine)
@@ -211,19 +223,24 @@ class Runtime:
     # ---- time and noise ---------------------------------------------------------------------------------------
 
     def _set_timer(self) -> None:
+        """A timer at or before the next wait; waits mostly move away from it, so it is seldom set anew."""
         wake_at = self._state.wake_at
+        if wake_at is None or self.stopped.done():
+            return
         if self._timer is not None:
-            if wake_at == self._timer_at:
+            if self._timer_at <= wake_at:
                 return
             self._timer.cancel()
-            self._timer = None
-        if wake_at is not None and not self.stopped.done():
-            # Kept apart: uvloop's handle of a time that has passed does not know its time.
-            self._timer, self._timer_at = self._loop.call_at(wake_at, self._tick), wake_at
+        # Kept apart: uvloop's handle of a time that has passed does not know its time.
+        self._timer, self._timer_at = self._loop.call_at(wake_at, self._tick), wake_at
 
     def _tick(self) -> None:
         self._timer = None
-        self.feed(Tick())
+        wake_at = self._state.wake_at
+        if wake_at is not None and wake_at <= self._loop.time():
+            self.feed(Tick())
+        else:
+            self._set_timer()
 
     def _take_supply(self) -> Supply:
         if len(self._stock) <= STOCK:

@@ -28,14 +28,14 @@ class ViewLog:
         self._pending = b""
         if self._size == 0:
             self.append(header)
+            self.flush()
 
     def append(self, line: str) -> None:
-        """Write the line, after all that waits; ``DiskFullError`` when it has to wait too."""
+        """The line waits, in order, for the next ``flush``: the lines of one transition are one write."""
         if self._seen and _timeless(line) in self._seen:
             self._seen.discard(_timeless(line))
             return
         self._pending += line.encode() + b"\n"
-        self.flush()
 
     def flush(self) -> None:
         """Write what waits; ``DiskFullError`` while there is no space."""

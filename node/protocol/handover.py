@@ -354,7 +354,8 @@ def handed(ctx: Context, state: State, peer: int, ticket: int, handoff: Handoff,
     state, effects = visit.open_visit(
         ctx, state, hop, token, inputs, cause="handoff", sender=peer, tag=tag, raw=handoff.token
     )
-    return _after_visit(ctx, state, inputs, [*room, *effects, Reply(ticket, Accepted(standing.secret))])
+    state, effects = _after_visit(ctx, state, inputs, [*room, *effects])
+    return state, [*effects, Reply(ticket, Accepted(standing.secret))]  # last: the token waits for nobody
 
 
 def _covers(grant: Grant, handoff: Handoff, promised: Epoch, now: float) -> bool:

@@ -124,8 +124,9 @@ MAPPINGS = frozenset({"edges", "taken", "given", "votes"})
 def diff(before: Durable, after: Durable) -> dict[str, Any]:
     """Changed fields; of a mapping, the changed entries only."""
     changes: dict[str, Any] = {}
-    pairs: list[tuple[str, Any, Any]] = list(zip(Durable._fields, before, after, strict=True))
-    for name, old, new in pairs:
+    was = vars(before)
+    for name, new in vars(after).items():
+        old = was[name]
         if new is old or new == old:
             continue
         if name in MAPPINGS:

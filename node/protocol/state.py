@@ -7,11 +7,13 @@ as ``Persist`` ahead of everything else, so no handler can forget to journal.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, NamedTuple, Protocol
 
 from network_dp.plan import Timing
 from node.protocol.messages import Located, Promise, Result
+from node.protocol.record import Record
 from node.protocol.values import NO_EPOCH, NO_HOP, Epoch, Hop, Payload, Token
 
 
@@ -62,7 +64,8 @@ class Custody(NamedTuple):
     sent_line: str
 
 
-class Durable(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Durable(Record):
     """What survives a crash."""
 
     promised: Epoch = NO_EPOCH
@@ -73,10 +76,10 @@ class Durable(NamedTuple):
     started: bool = False
     visits: int = 0
     contributions: int = 0
-    edges: Mapping[int, int] = {}  # next user -> real contributions sent to it
-    taken: Mapping[int, Hop] = {}  # peer -> last hop taken from it
-    given: Mapping[int, Hop] = {}  # peer -> last hop it acknowledged
-    votes: Mapping[int, Epoch] = {}  # peer -> last promise it gave to this user
+    edges: Mapping[int, int] = field(default_factory=dict)  # next user -> real contributions sent to it
+    taken: Mapping[int, Hop] = field(default_factory=dict)  # peer -> last hop taken from it
+    given: Mapping[int, Hop] = field(default_factory=dict)  # peer -> last hop it acknowledged
+    votes: Mapping[int, Epoch] = field(default_factory=dict)  # peer -> last promise it gave to this user
     result: Result | None = None
     kept: bytes = b""  # at the user that keeps the value: the name of the end, then the final token
     final: bool = False
@@ -106,7 +109,8 @@ class Draft(NamedTuple):
     opening: Payload | None  # random elements the first contributor added, already in ``received``
 
 
-class State(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class State(Record):
     """One user, whole."""
 
     durable: Durable
@@ -114,23 +118,23 @@ class State(NamedTuple):
     watch: Watch = Watch.RESTING
     draft: Draft | None = None
     handed: bool = False  # have (or may have) bytes of ``custody.out`` left?
-    grants: Mapping[int, Grant] = {}  # given to peers
-    standing: Mapping[int, Grant] = {}  # got from peers, while their streams are warm
+    grants: Mapping[int, Grant] = field(default_factory=dict)  # given to peers
+    standing: Mapping[int, Grant] = field(default_factory=dict)  # got from peers, while their streams are warm
     attempt: int = 0  # serial number of hand-over and publishing messages: older answers are stale
     query: int = 0  # the same for questions to everybody
     tries: int = 0
     retry_at: float | None = None
     watch_at: float | None = None
     watch_round: int = 0
-    down: Mapping[int, float] = {}  # peer -> time until which it is taken to be down
+    down: Mapping[int, float] = field(default_factory=dict)  # peer -> time until which it is taken to be down
     checked: bool = False
     first_life: bool = False  # nothing was journaled when this process started, and it is the first one
     check_until: float = 0.0
     asked: frozenset[int] = frozenset()  # peers whose answer is awaited (check, locate, fence)
     to_ask: frozenset[int] = frozenset()  # peers asked so far in this round of questions
     seen: Hop = NO_HOP  # furthest hop heard of: a further one means the walk goes on
-    heard: Mapping[int, Located] = {}
-    promises: Mapping[int, Promise] = {}
+    heard: Mapping[int, Located] = field(default_factory=dict)
+    promises: Mapping[int, Promise] = field(default_factory=dict)
     bid: Epoch = NO_EPOCH
     unpublished: frozenset[int] = frozenset()  # peers that have not acknowledged the result
     publishing: frozenset[int] = frozenset()  # peers whose acknowledgement is awaited

@@ -85,4 +85,4 @@ def digest(data: bytes) -> bytes:
 def hop_tag(key: bytes, run_id: str, hop: Hop, token_digest: bytes) -> str:
     """HMAC-SHA-256 of a hop under its own random key: both ends log it, nobody else can test a guess against it."""
     head = f"{run_id} {hop.epoch[0]} {hop.epoch[1]} {hop.step} ".encode()
-    return hmac.new(key, head + token_digest, hashlib.sha256).hexdigest()
+    return hmac.digest(key, head + token_digest, "sha256").hex()

@@ -69,7 +69,7 @@ class AdditiveTask(ABC):
         if payload.dtype != np.int64 or payload.shape != (self.dimension,):
             raise PayloadError(f"the payload must be {self.dimension} integers")
         # Not abs(): it has no answer for the smallest int64.
-        if ((payload > PAYLOAD_LIMIT) | (payload < -PAYLOAD_LIMIT)).any():
+        if payload.max() > PAYLOAD_LIMIT or payload.min() < -PAYLOAD_LIMIT:
             raise PayloadError("the payload is larger than this plan can make it")
 
     def contribution(self, received: Payload, data: LocalData, index: int) -> Payload:

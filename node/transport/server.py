@@ -67,10 +67,10 @@ class PeerService(peer_pb2_grpc.PeerServicer):  # type: ignore[misc]
         self._phase = phase
         self._version = version
 
-    async def caller(self, context: Any, *, own: bool = False) -> int:
+    async def caller(self, context: Any, *, own: bool = False, pem: bytes | None = None) -> int:
         """The calling user; PERMISSION_DENIED for everybody outside the plan, and for oneself (but for Status)."""
         try:
-            user = self._directory.user(pem_of(context.auth_context()))
+            user = self._directory.user(pem or pem_of(context.auth_context()))
         except NotInPlanError as error:
             log.warning("refused a call from %s: %s", context.peer(), error)
             await context.abort(grpc.StatusCode.PERMISSION_DENIED, "not a user of this run")
@@ -89,8 +89,9 @@ class PeerService(peer_pb2_grpc.PeerServicer):  # type: ignore[misc]
 
     async def Hop(self, requests: AsyncIterator[Any], context: Any) -> AsyncIterator[Any]:
         await self.caller(context)
+        pem = pem_of(context.auth_context())  # a connection's for as long as it lives
         async for request in requests:
-            user = await self.caller(context)  # again: a certificate may expire while the stream is open
+            user = await self.caller(context, pem=pem)  # again: it may expire while the stream is open
             body = request.WhichOneof("body")
             if body not in ("offer", "handoff"):
                 await context.abort(grpc.StatusCode.INVALID_ARGUMENT, "an offer or a hand-over was expected")

@@ -65,7 +65,7 @@ STORIES: tuple[Story, ...] = (
         "permanent_loss", "Permanent loss and re-issue",
         "The user that took the token is gone for good. When the lease ends, the one who got furthest asks around, "
         "wins a majority's promises, and takes its own last token up again with one full fresh noise.",
-        ("u3 -> u0 Offer", "u2 log accepted"), RING, kills=(Kill("Handoff", 2, None, False),),
+        ("u0 -> u3 Granted", "u2 log accepted"), RING, kills=(Kill("Handoff", 2, None, False),),
     ),
     _story(
         "late_return", "Late return",

@@ -13,6 +13,7 @@ import pytest
 from coordinator_free_launcher.bundle import user_folder
 from coordinator_free_launcher.launch import Launch, LaunchError, Outcome, launch
 from network_dp.plan import Plan
+from node.journal import MAGIC
 from node.protocol import exits
 from tests.processes.harness import Ran, bundles, check_chain, check_conserved, check_ended_well, make_plan
 from tests.processes.watch import (
@@ -153,7 +154,7 @@ def test_exit_codes_of_one_user(tmp_path: Path) -> None:
         assert ended.returncode == code, ended.stderr
         assert all(word in ended.stderr for word in words) and "Traceback" not in ended.stderr
 
-    (bundle / "state" / "journal").write_bytes(b"NDPJRN1\n" + b"\xff" * 40)
+    (bundle / "state" / "journal").write_bytes(MAGIC + b"\xff" * 40)
     ends_with(exits.CORRUPT, "damaged at byte 8", "--rejoin")
     (bundle / "state" / "born").unlink()
     ends_with(exits.OLD_DISK, "not the disk", "--rejoin")
