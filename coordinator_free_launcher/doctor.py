@@ -21,7 +21,7 @@ from cryptography import x509
 
 from coordinator_free_launcher.identity import IdentityError, certificate_pem, host_of, user_dns, user_name
 from network_dp.plan import User
-from node.app import addresses
+from node.app import moved
 from node.config import Bundle, read_bundle, spki_pin
 from node.wire.v1 import peer_pb2 as pb
 from node.wire.v1 import peer_pb2_grpc
@@ -54,8 +54,9 @@ class _IllError(Exception):
 def examine(folder: Path, answer_s: float = ANSWER_S) -> list[Finding]:
     """All findings about the user of a bundle and its peers, in plan order; peers are asked at the same time."""
     bundle = read_bundle(folder)
-    places = addresses(bundle)
+    elsewhere = moved(bundle)
     users = bundle.public.plan.users
+    places = [elsewhere.get(index, user.address) for index, user in enumerate(users)]
     with ThreadPoolExecutor(max_workers=min(32, len(users))) as pool:
         by_user = pool.map(lambda i: list(_examine_user(bundle, i, users[i], places[i], answer_s)), range(len(users)))
         return [finding for findings in by_user for finding in findings]

@@ -215,8 +215,15 @@ class Plan:
     def majority(self) -> int:
         return self.n // 2 + 1
 
+    @cached_property
+    def _places(self) -> dict[str, int]:
+        return {name: index for index, name in enumerate(self.names)}
+
     def index(self, name: str) -> int:
-        return self.names.index(name)
+        """Where a user stands in the plan; ``ValueError`` for a name that is not in it."""
+        if name not in self._places:
+            raise ValueError(f"{name} is not a user of the plan")
+        return self._places[name]
 
     @property
     def sensitivity(self) -> float:

@@ -6,7 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from node.app import WARM_CHANNELS, Options, run
+from node.app import Options, run
 
 
 def main() -> int:
@@ -14,7 +14,7 @@ def main() -> int:
     parser.add_argument("bundle", type=Path, help="the user's folder (made by `network-dp provision` or `sign`)")
     parser.add_argument("--rejoin", action="store_true", help="come back after a lost or old disk, as receiver only")
     parser.add_argument("--crash-at", metavar="EFFECT[:N]", help="fault injection, insecure runs only")
-    parser.add_argument("--warm-channels", type=int, default=WARM_CHANNELS, help="connections kept open")
+    parser.add_argument("--warm-channels", type=int, help="connections kept open (default: by the size of the run)")
     arguments = parser.parse_args()
     options = Options(arguments.rejoin, arguments.crash_at, arguments.warm_channels)
     return run(arguments.bundle, options)

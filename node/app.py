@@ -45,6 +45,7 @@ log = logging.getLogger("node")
 VERSION = "0.1.0"
 GRACE_S = 0.3
 WARM_CHANNELS = 16  # connections kept open to peers met before
+CROWD = 200  # among more users a peer is seldom met again, and every open connection costs both ends memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,18 +54,22 @@ class Options:
 
     rejoin: bool = False
     crash_at: str | None = None
-    warm_channels: int = WARM_CHANNELS
+    warm_channels: int | None = None  # None: as many as the size of the run is worth
     on_ready: Callable[[], None] = lambda: None
     on_progress: Callable[[int], None] = lambda step: None
 
 
-def run(folder: Path, options: Options | None = None, public: Public | None = None) -> int:
-    """One user from start to exit code; errors are one plain sentence in the log."""
+def run(
+    folder: Path, options: Options | None = None, public: Public | None = None, task: Task | None = None
+) -> int:
+    """One user from start to exit code; errors are one plain sentence in the log.
+
+    ``public`` and ``task`` (made of the plan alone) may come from a parent that many users share."""
     options = options or Options()
     _set_up_logging(folder.name)
     try:
         bundle = read_bundle(folder, public, rejoin=options.rejoin)
-        task = make_task(bundle.public.plan)
+        task = task or make_task(bundle.public.plan)
         data = task.prepare(load_table(bundle.data))
         crash = CrashAt.parse(options.crash_at, bundle.public.plan) if options.crash_at else None
         runner = asyncio.Runner(loop_factory=_loop_factory())
@@ -87,12 +92,12 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
 
 
 def _set_up_logging(name: str) -> None:
-    logging.basicConfig(
-        stream=sys.stderr,
-        level=logging.INFO,
-        format=f"time=%(asctime)s user={name} level=%(levelname)s from=%(name)s %(message)s",
-        force=True,
-    )
+    handler = logging.StreamHandler(sys.stderr)
+    text = f"time=%(asctime)s user={name} level=%(levelname)s from=%(name)s %(message)s"
+    handler.setFormatter(logging.Formatter(text, validate=False))  # checking a constant costs 0.3 MiB a process
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(logging.INFO)
 
 
 async def _serve(bundle: Bundle, task: Task, data: LocalData, options: Options, crash: CrashAt | None) -> int:
@@ -122,7 +127,7 @@ async def _with_journal(
     frame = Frame(plan.run_id, plan.hash)
     ledger = (0,) * ctx.n if ctx.ledger else ()
     token_bytes = len(Token(task.initial(source), 0, 0, 0, ledger).encode())
-    client = Client(bundle, frame, addresses(bundle), token_bytes, options.warm_channels)
+    client = Client(bundle, frame, moved(bundle), token_bytes, options.warm_channels or warm_channels(ctx))
     header = view.encode(
         "header", schema=view.SCHEMA, run=plan.run_id, plan=plan.hash, user=bundle.name, values=ctx.log_values,
         insecure=plan.insecure_seed is not None,
@@ -191,6 +196,10 @@ async def _signal() -> None:
     await asked.wait()
 
 
+def warm_channels(ctx: Context) -> int:
+    return 1 if ctx.n > CROWD else WARM_CHANNELS
+
+
 def _count_life(path: Path) -> int:
     """How often this user was started: a seeded (insecure) user must not repeat its draws after a restart."""
     try:
@@ -206,17 +215,17 @@ def _warn_if_insecure(bundle: Bundle) -> None:
         log.warning("INSECURE: noise and routing are seeded by the plan; for tests only")
 
 
-def addresses(bundle: Bundle) -> tuple[str, ...]:
-    """The plan's addresses, overridden by a local addresses.toml (name = "HOST:PORT") where one is there."""
-    found = {user.name: user.address for user in bundle.public.plan.users}
+def moved(bundle: Bundle) -> dict[int, str]:
+    """Users that are elsewhere than the plan says: a local addresses.toml (name = "HOST:PORT") where one is there."""
     path = bundle.folder / "addresses.toml"
-    if path.exists():
-        try:
-            changes = tomllib.loads(path.read_text())
-        except tomllib.TOMLDecodeError as error:
-            raise BundleError(f"{path}: {error}") from None
-        for name, address in changes.items():
-            if name not in found or not isinstance(address, str) or ":" not in address:
-                raise BundleError(f'{path}: {name} = "{address}": must be a user of the plan = "HOST:PORT"')
-            found[name] = address
-    return tuple(found[name] for name in bundle.public.plan.names)
+    if not path.exists():
+        return {}
+    try:
+        changes = tomllib.loads(path.read_text())
+    except tomllib.TOMLDecodeError as error:
+        raise BundleError(f"{path}: {error}") from None
+    plan = bundle.public.plan
+    for name, address in changes.items():
+        if name not in plan.names or not isinstance(address, str) or ":" not in address:
+            raise BundleError(f'{path}: {name} = "{address}": must be a user of the plan = "HOST:PORT"')
+    return {plan.index(name): address for name, address in changes.items()}

@@ -90,14 +90,16 @@ def read_bundle(folder: Path, public: Public | None = None, *, rejoin: bool = Fa
     if unknown or not isinstance(values.get("name"), str):
         raise BundleError(f"{folder / 'node.toml'}: needs name, may have data and bind, nothing else")
     name = values["name"]
-    if name not in public.plan.names:
-        raise BundleError(f'{folder / "node.toml"}: name = "{name}" is not a user of the plan')
-    user = public.plan.users[public.plan.index(name)]
+    try:
+        me = public.plan.index(name)
+    except ValueError:
+        raise BundleError(f'{folder / "node.toml"}: name = "{name}" is not a user of the plan') from None
+    user = public.plan.users[me]
     bundle = Bundle(
         folder=folder,
         public=public,
         name=name,
-        me=public.plan.index(name),
+        me=me,
         key_pem=_read(folder / "key.pem"),
         certificate_pem=_read(folder / "cert.pem"),
         ca_pem=_read(folder / "ca.pem"),

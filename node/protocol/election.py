@@ -71,6 +71,12 @@ def fresh(ctx: Context, durable: Durable) -> bool:
     return durable.mark.step < 0 and durable.promised == (0, ctx.start) and not durable.rejoined
 
 
+def worth_asking(ctx: Context, state: State) -> bool:
+    """May a few peers know that this user, new to all appearance, is the copy of an untouched disk? In a large crowd
+    those that do are too few to be found by asking a few. The starter always asks: it must not start twice."""
+    return ctx.n <= CHECK_EVERYBODY_UP_TO or starts(ctx, state)
+
+
 def located(ctx: Context, state: State, peer: int, ticket: int) -> Step:
     durable = state.durable
     answer = Located(

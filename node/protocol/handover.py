@@ -388,6 +388,8 @@ def resume(ctx: Context, state: State, inputs: Inputs, *, again: bool = False) -
         watch_at=inputs.now + lease * (1.0 + inputs.dice.unit() * 0.25),
         first_life=not again and election.fresh(ctx, durable),
     )
+    if state.first_life and not election.worth_asking(ctx, state):
+        state = state._replace(checked=True)
     effects = _log_again(state, inputs)
     if durable.final:
         state, more = results.serve(ctx, state, inputs)

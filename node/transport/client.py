@@ -10,7 +10,7 @@ import asyncio
 import logging
 import time
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import Any
 
 import grpc
@@ -19,6 +19,7 @@ from cryptography import x509
 
 from network_dp.plan import Timing
 from node.config import DNS_SUFFIX, Bundle, spki_pin
+from node.memory import give_back
 from node.protocol.messages import Answer, Fence, Handoff, Locate, Offer, Publish, Request
 from node.protocol.values import Hop
 from node.transport import codec
@@ -29,6 +30,7 @@ from node.wire.v1 import peer_pb2_grpc
 log = logging.getLogger("node.client")
 
 MAX_QUESTIONS_AT_ONCE = 16
+TIDY_AFTER_S = 0.5
 BYTES_PER_SECOND_FLOOR = 1_000_000  # how slow a link may be before a hand-over counts as unanswered
 
 
@@ -71,11 +73,11 @@ class Client:
     """Sends requests to peers by index."""
 
     def __init__(
-        self, bundle: Bundle, frame: Frame, addresses: tuple[str, ...], token_bytes: int, warm_channels: int
+        self, bundle: Bundle, frame: Frame, moved: Mapping[int, str], token_bytes: int, warm_channels: int
     ) -> None:
         self._bundle = bundle
         self._frame = frame
-        self._addresses = addresses
+        self._moved = moved
         self._token_bytes = token_bytes
         self._warm_channels = warm_channels
         self._timing: Timing = bundle.public.plan.timing
@@ -85,6 +87,7 @@ class Client:
         self._serial = 0
         self.on_cold: Callable[[int], None] = lambda peer: None  # a hop stream to this peer has ended
         self._closing: set[asyncio.Task[None]] = set()
+        self._tidy: asyncio.TimerHandle | None = None
 
     def _check_expiry(self, peer: int) -> None:
         """gRPC keeps old connections alive past their certificates: look at both ends' before every hop."""
@@ -114,8 +117,10 @@ class Client:
             private_key=bundle.key_pem,
             certificate_chain=bundle.certificate_pem,
         )
-        options = channel_options(bundle.public.plan.users[peer].name, self._token_bytes)
-        link = _Link(grpc.aio.secure_channel(_target(self._addresses[peer]), credentials, options=options))
+        user = bundle.public.plan.users[peer]
+        options = channel_options(user.name, self._token_bytes)
+        target = _target(self._moved.get(peer, user.address))
+        link = _Link(grpc.aio.secure_channel(target, credentials, options=options))
         self._links[peer] = link
         return link
 
@@ -131,7 +136,17 @@ class Client:
         if link is not None:
             task = asyncio.get_running_loop().create_task(link.close())
             self._closing.add(task)
-            task.add_done_callback(self._closing.discard)
+            task.add_done_callback(self._closed)
+
+    def _closed(self, task: asyncio.Task[None]) -> None:
+        """A connection is a tenth of a MiB; in a crowd nearly every hop opens and closes one."""
+        self._closing.discard(task)
+        if self._tidy is None:
+            self._tidy = asyncio.get_running_loop().call_later(TIDY_AFTER_S, self._give_back)
+
+    def _give_back(self) -> None:
+        self._tidy = None
+        give_back()
 
     async def send(self, peer: int, request: Request) -> Answer | None:
         """One request, answered in bounded time; None when no answer came."""
@@ -231,6 +246,8 @@ class Client:
             self._drop(peer)
         if self._closing:
             await asyncio.wait(self._closing, timeout=1.0)
+        if self._tidy is not None:
+            self._tidy.cancel()
 
 
 def _target(address: str) -> str:

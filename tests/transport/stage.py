@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,7 +18,7 @@ from coordinator_free_launcher.identity import Authority, certificate_pem, new_k
 from coordinator_free_launcher.ports import with_free_ports
 from coordinator_free_launcher.provision import provision
 from network_dp.plan_reader import from_dict
-from node.app import addresses
+from node.app import moved
 from node.config import Bundle, read_bundle
 from node.protocol.messages import Accepted, Answer, Granted, Handoff, Locate, Located, Offer, Published, Request
 from node.protocol.values import NO_EPOCH, NO_HOP
@@ -90,11 +90,12 @@ async def serving(run: Path, index: int = 0, token_bytes: int = TOKEN_BYTES) -> 
 
 @asynccontextmanager
 async def sender(
-    run: Path, index: int, *, at: tuple[str, ...] | None = None, token_bytes: int = TOKEN_BYTES, warm_channels: int = 4
-) -> AsyncIterator[Client]:
+    run: Path, index: int, *, at: Mapping[int, str] | None = None, token_bytes: int = TOKEN_BYTES,
+    warm_channels: int = 4,
+) -> AsyncIterator[Client]:  # fmt: skip
     """The sending side of user ``index``; ``at``: addresses other than the plan's."""
     own = bundle(run, index)
-    client = Client(own, frame(run), at or addresses(own), token_bytes, warm_channels)
+    client = Client(own, frame(run), at or moved(own), token_bytes, warm_channels)
     try:
         yield client
     finally:
