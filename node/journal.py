@@ -41,26 +41,31 @@ _BODY: Final = struct.Struct("<II")
 # ---- values to bytes -----------------------------------------------------------------------------------------
 
 
-class _Writer:
-    """The JSON part of a record: named tuples become lists by themselves, byte strings go behind it as they are."""
+_TEXT: Final = json.JSONEncoder(separators=(",", ":"))
 
-    def __init__(self) -> None:
-        self.blobs: list[bytes] = []
 
-    def text(self, changes: Mapping[str, Any]) -> bytes:
-        encoder = json.JSONEncoder(separators=(",", ":"), default=self._blob)
-        return encoder.encode(changes).encode()
+_WITH_BYTES: Final = frozenset({"mark_digest", "custody", "result", "kept"})
 
-    def _blob(self, value: Any) -> int:
-        """A byte string stands in the JSON as its length."""
-        if not isinstance(value, bytes):
-            raise TypeError(f"{type(value).__name__} has no place in a journal")
-        self.blobs.append(value)
+
+def _plain(changes: Mapping[str, Any]) -> tuple[dict[str, Any], list[bytes]]:
+    """Changes as JSON takes them (named tuples become lists by themselves). Byte strings leave their lengths there and
+    follow behind, in the order of writing."""
+    plain, blobs = dict(changes), list[bytes]()
+
+    def leave(value: Any) -> Any:
+        if type(value) is not bytes:
+            return value
+        blobs.append(value)
         return len(value)
+
+    for name, value in changes.items():
+        if name in _WITH_BYTES:
+            plain[name] = [leave(item) for item in value] if isinstance(value, tuple) else leave(value)
+    return plain, blobs
 
 
 class _Reader:
-    """The inverse of ``_Writer``: a field's name says what it is; byte strings are taken in the order of writing."""
+    """The inverse of ``_plain``: a field's name says what it is; byte strings are taken in the order of writing."""
 
     def __init__(self, data: memoryview) -> None:
         self._data = data
@@ -122,8 +127,8 @@ _SHAPES: Final[Mapping[str, Callable[[_Reader, Any], Any]]] = {
 
 def encode_changes(changes: Mapping[str, Any]) -> list[bytes]:
     """One record, head and all; a long one in pieces, because copying a long token costs more than writing it."""
-    writer = _Writer()
-    text, blobs = writer.text(changes), writer.blobs
+    plain, blobs = _plain(changes)
+    text = _TEXT.encode(plain).encode()
     size, checksum = _BODY.size, 0
     for part in (text, *blobs):
         size += len(part)

@@ -474,6 +474,8 @@ def _issue(
         state = state._replace(down={})
         route = routing.choose(ctx, state, hop.step, inputs, barred=frozenset())
         assert route is not None
-    state = visit.route_to(ctx, state, route, token, inputs, real=False, units=units, contribution=None, mixed=mixed)
+    state = visit.route_to(
+        ctx, state, route, token, inputs, counts={}, real=False, units=units, contribution=None, mixed=mixed
+    )
     state, effects = handover.dispatch(ctx, state, inputs)
     return state, [Log(line), *effects]

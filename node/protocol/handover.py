@@ -6,6 +6,9 @@ the same user, the same bytes, until it answers or a vote gives the token up.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
 from node.protocol import election, exits, results, visit
 from node.protocol.effects import Answered, Computed, Effect, Event, Log, Note, Reply, Send, Stop
 from node.protocol.messages import (
@@ -27,6 +30,7 @@ from node.protocol.view_lines import abandoned_line, accepted_line, peer_line
 from node.protocol.visit import Step
 
 FOREVER = float("inf")
+T = TypeVar("T")
 RING_TRIES = 3  # a skip costs the skipped user its round, so a ring offers a few times first
 
 
@@ -53,10 +57,10 @@ def _offer(ctx: Context, state: State, inputs: Inputs) -> Step:
     """Ask first; a standing grant of a warm stream is the answer to a question not yet asked."""
     custody = _custody(state)
     grant = state.standing.get(custody.next)
-    if grant is not None and not state.handed and inputs.now < grant.expires_at:
-        state = cold(state, custody.next)._replace(attempt=state.attempt + 1, retry_at=None)
-        return granted(ctx, state, Granted(grant.secret), inputs)
     attempt = state.attempt + 1
+    if grant is not None and not state.handed and inputs.now < grant.expires_at:
+        standing = without(state.standing, custody.next)
+        return _hand_over(state, grant.secret, attempt=attempt, retry_at=None, standing=standing)
     state = state._replace(phase=Phase.OFFERING, attempt=attempt, retry_at=None)
     return state, [Send(custody.next, attempt, Offer(custody.out_hop))]
 
@@ -177,38 +181,42 @@ def _back_off(ctx: Context, state: State, inputs: Inputs) -> float:
 
 
 def granted(ctx: Context, state: State, answer: Granted, inputs: Inputs) -> Step:
+    return _hand_over(state, answer.grant, attempt=state.attempt)
+
+
+def _hand_over(state: State, grant: bytes, *, attempt: int, **changes: Any) -> Step:
     """Now, and only now, bytes leave. They were journaled when the hop was planned, and are fixed from here on."""
     custody = _custody(state)
     lines: list[Effect] = [] if state.handed else [Log(custody.sent_line)]
-    state = state._replace(phase=Phase.HANDING, handed=True, draft=None)
-    handoff = Handoff(custody.out_hop, answer.grant, custody.key, custody.out)
-    return state, [*lines, Send(custody.next, state.attempt, handoff)]
+    state = state._replace(phase=Phase.HANDING, handed=True, draft=None, attempt=attempt, **changes)
+    handoff = Handoff(custody.out_hop, grant, custody.key, custody.out)
+    return state, [*lines, Send(custody.next, attempt, handoff)]
+
+
+def without(users: Mapping[int, T], user: int) -> Mapping[int, T]:
+    return {other: value for other, value in users.items() if other != user}
 
 
 def cold(state: State, peer: int) -> State:
-    """Forget a peer's standing grant: used, or its stream has ended."""
-    if peer not in state.standing:
-        return state
-    return state._replace(standing={user: grant for user, grant in state.standing.items() if user != peer})
+    """Forget a peer's standing grant: its stream has ended."""
+    return state._replace(standing=without(state.standing, peer)) if peer in state.standing else state
 
 
 def accepted(ctx: Context, state: State, answer: Accepted, inputs: Inputs) -> Step:
-    peer = _custody(state).next
-    state, effects = delivered(ctx, state, inputs)
-    if answer.grant:
-        grant = Grant(answer.grant, None, inputs.now + ctx.timing.grant_ttl_s / 2)  # the giver keeps it longer
-        state = state._replace(standing={**state.standing, peer: grant})
-    return state, effects
+    if not answer.grant:
+        return delivered(ctx, state, inputs)
+    grant = Grant(answer.grant, None, inputs.now + ctx.timing.grant_ttl_s / 2)  # the giver keeps it longer
+    return delivered(ctx, state, inputs, standing={**state.standing, _custody(state).next: grant})
 
 
-def delivered(ctx: Context, state: State, inputs: Inputs) -> Step:
+def delivered(ctx: Context, state: State, inputs: Inputs, **changes: Any) -> Step:
     """The receiver has it, now or since before: this user is free, and watches."""
     custody = _custody(state)
     given = {**state.durable.given, custody.next: custody.out_hop}
     state = state._replace(
         durable=state.durable._replace(given=given),
         phase=Phase.IDLE, draft=None, handed=True, tries=0, retry_at=None, stalled_since=None,
-        watch_at=inputs.now + ctx.timing.lease_s, watch_round=0, deferred=0,
+        watch_at=inputs.now + ctx.timing.lease_s, watch_round=0, deferred=0, **changes,
     )  # fmt: skip
     return state, [Log(accepted_line(ctx, custody, inputs))]
 
@@ -283,7 +291,7 @@ def _arrived_elsewhere(state: State, hop: Hop) -> bool:
 def offered(ctx: Context, state: State, peer: int, ticket: int, offer: Offer, inputs: Inputs) -> Step:
     """Answer an offer; a grant is random, bound to caller and hop, single use, in memory only."""
     hop, durable = offer.hop, state.durable
-    grants = {user: grant for user, grant in state.grants.items() if user != peer}
+    grants = without(state.grants, peer)
     state = state._replace(grants=grants)  # any answer but a new grant also takes the old one back
     if durable.rejoined and not state.checked:
         # It may have taken this hop before its disk was lost: a no would be read as "never taken".
@@ -318,7 +326,7 @@ def handed(ctx: Context, state: State, peer: int, ticket: int, handoff: Handoff,
     """Take a token, once: journaled (with the contribution, for a quick task) before it is acknowledged."""
     hop, durable = handoff.hop, state.durable
     grant = state.grants.get(peer)
-    state = state._replace(grants={user: g for user, g in state.grants.items() if user != peer})
+    state = state._replace(grants=without(state.grants, peer))
     forgotten = durable.rejoined and (not state.checked or (hop == durable.mark and not durable.mark_digest))
     if forgotten or (hop.epoch == durable.mark.epoch and hop.step < durable.mark.step):
         return state, [Reply(ticket, Accepted())]
@@ -343,14 +351,14 @@ def handed(ctx: Context, state: State, peer: int, ticket: int, handoff: Handoff,
     except TokenError as error:
         note = Note("error", f"{ctx.names[peer]}: {error}")
         return state, [*room, note, Reply(ticket, Refused(Why.UNFIT, durable.promised))]
+    tag = hop_tag(handoff.key, ctx.run_id, hop, token_digest)
+    standing = Grant(inputs.dice.secret(16), None, inputs.now + ctx.timing.grant_ttl_s)
     state = state._replace(
         durable=durable._replace(
             mark=hop, mark_digest=token_digest, mark_from=peer, taken={**durable.taken, peer: hop}
-        )
+        ),
+        grants={**state.grants, peer: standing},
     )
-    tag = hop_tag(handoff.key, ctx.run_id, hop, token_digest)
-    standing = Grant(inputs.dice.secret(16), None, inputs.now + ctx.timing.grant_ttl_s)
-    state = state._replace(grants={**state.grants, peer: standing})
     state, effects = visit.open_visit(
         ctx, state, hop, token, inputs, cause="handoff", sender=peer, tag=tag, raw=handoff.token
     )

@@ -5,6 +5,7 @@ Nothing here looks at data or at the payload: the path never depends on them.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from node.protocol.state import FINISH, Context, Inputs, State
@@ -27,8 +28,10 @@ def round_of(ctx: Context, position: int) -> int:
     return (position - 1) // ctx.n + 1
 
 
-def live(ctx: Context, state: State, now: float) -> list[int]:
+def live(ctx: Context, state: State, now: float) -> Sequence[int]:
     """Users not known to be down, this one included."""
+    if not state.down:
+        return range(ctx.n)
     return [user for user in range(ctx.n) if user == ctx.me or state.down.get(user, now) <= now]
 
 
@@ -45,12 +48,12 @@ def choose(ctx: Context, state: State, step: int, inputs: Inputs, *, barred: fro
     alive = live(ctx, state, inputs.now)
     if len(alive) < ctx.min_live:
         return None
-    open_to = [user for user in alive if user not in barred] or [ctx.me]
+    open_to = alive if not barred else [user for user in alive if user not in barred] or [ctx.me]
     return Route(open_to[inputs.dice.below(len(open_to))], step + 1)
 
 
 def _next_position(ctx: Context, state: State, step: int, now: float) -> Route | None:
-    alive = frozenset(live(ctx, state, now))
+    alive = live(ctx, state, now)
     for position in range(step + 1, ctx.total + 1):
         if holder_at(ctx, position) in alive:
             return Route(holder_at(ctx, position), position) if len(alive) >= ctx.min_live else None

@@ -7,7 +7,6 @@ the ring position on the ring (dead users keep theirs). Epochs are (counter, iss
 from __future__ import annotations
 
 import hashlib
-import hmac
 import struct
 from typing import Any, NamedTuple
 
@@ -64,7 +63,7 @@ def decode_token(data: bytes, *, dtype: str, dimension: int, ledger_size: int) -
     if len(data) < _HEAD.size:
         raise TokenError("token too short")
     magic, kind, contributions, dummies, units, n_ledger, size = _HEAD.unpack_from(data)
-    if magic != _MAGIC or kind not in _DTYPES or _DTYPES[kind] != np.dtype(dtype):
+    if magic != _MAGIC or kind not in _DTYPES or _DTYPES[kind].name != dtype:
         raise TokenError("token of another format")
     if n_ledger != ledger_size or size != dimension:
         raise TokenError("token of another shape")
@@ -82,7 +81,16 @@ def digest(data: bytes) -> bytes:
     return hashlib.sha256(data).digest()
 
 
+_BLOCK = hashlib.sha256().block_size
+_INNER, _OUTER = (bytes(byte ^ pad for byte in range(256)) for pad in (0x36, 0x5C))
+
+
 def hop_tag(key: bytes, run_id: str, hop: Hop, token_digest: bytes) -> str:
-    """HMAC-SHA-256 of a hop under its own random key: both ends log it, nobody else can test a guess against it."""
+    """HMAC-SHA-256 of a hop under its own random key: both ends log it, nobody else can test a guess against it.
+
+    Written out (RFC 2104): a key of its own a hop makes the library's set-up four times the work of the hashing.
+    """
     head = f"{run_id} {hop.epoch[0]} {hop.epoch[1]} {hop.step} ".encode()
-    return hmac.digest(key, head + token_digest, "sha256").hex()
+    block = key.ljust(_BLOCK, b"\0")
+    inner = hashlib.sha256(block.translate(_INNER) + head + token_digest).digest()
+    return hashlib.sha256(block.translate(_OUTER) + inner).hexdigest()

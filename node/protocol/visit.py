@@ -7,6 +7,7 @@ the next user may still change. The outgoing bytes are journaled before they lea
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -67,23 +68,20 @@ def open_visit(
     supply = inputs.supply()
     token, opening = _opened(ctx, token, supply)
     index = routing.round_of(ctx, hop.step) if ctx.ring else durable.contributions + 1
-    draft = Draft(token, None, supply, durable.contributions, opening)
+    capped = _capped(ctx, durable)
+    contribution = ctx.worker.contribute(token.payload, index, supply) if ctx.worker.quick and not capped else None
     custody = Custody(
         hop, durable.visits + 1, cause, UNROUTED, hop, raw, b"", False, 0, line, ""
     )  # fmt: skip
     state = state._replace(
-        durable=durable._replace(visits=durable.visits + 1, custody=custody), draft=draft, handed=False, tries=0
-    )
-    effects: list[Effect] = [Log(line)]
-    if _capped(ctx, durable):
-        state, more = plan_hop(ctx, state, inputs)
-        return state, effects + more
-    if ctx.worker.quick:
-        draft = draft._replace(contribution=ctx.worker.contribute(token.payload, index, supply))
-        state, more = plan_hop(ctx, state._replace(draft=draft), inputs)
-        return state, effects + more
-    state = state._replace(phase=Phase.COMPUTING, retry_at=None)
-    return state, [*effects, Compute(token.payload, index, supply, custody.visit)]
+        durable=durable._replace(visits=durable.visits + 1, custody=custody),
+        draft=Draft(token, contribution, supply, durable.contributions, opening), handed=False, tries=0,
+    )  # fmt: skip
+    if not ctx.worker.quick and not capped:
+        compute = Compute(token.payload, index, supply, custody.visit)
+        return state._replace(phase=Phase.COMPUTING, retry_at=None), [Log(line), compute]
+    state, more = plan_hop(ctx, state, inputs)
+    return state, [Log(line), *more]
 
 
 def _opened(ctx: Context, token: Token, supply: Any) -> tuple[Token, Payload | None]:
@@ -165,10 +163,10 @@ def _compose(ctx: Context, state: State, draft: Draft, route: Route, inputs: Inp
         dummies = draft.opening if mixed.dummies is None else draft.opening + mixed.dummies
         mixed = mixed._replace(dummies=dummies)
     token = extend(ctx, draft.received, mixed, units, real)
-    state = state._replace(
-        durable=_count(durable, custody, draft.contributions_before + int(real), route.next, real)
+    counts = _counts(durable, custody, draft.contributions_before + int(real), route.next, real)
+    return route_to(
+        ctx, state, route, token, inputs, counts, real=real, units=units, contribution=contribution, mixed=mixed
     )
-    return route_to(ctx, state, route, token, inputs, real=real, units=units, contribution=contribution, mixed=mixed)
 
 
 def _counted(custody: Custody, receiver: int) -> int:
@@ -176,14 +174,16 @@ def _counted(custody: Custody, receiver: int) -> int:
     return int(custody.real and custody.next == receiver)
 
 
-def _count(durable: Durable, custody: Custody, contributions: int, receiver: int, real: bool) -> Durable:
-    """Move the count of this visit's contribution to its new edge."""
+def _counts(
+    durable: Durable, custody: Custody, contributions: int, receiver: int, real: bool
+) -> dict[str, int | Mapping[int, int]]:
+    """The count of this visit's contribution moves to its new edge."""
     edges = dict(durable.edges)
     if custody.real and custody.next >= 0:
         edges[custody.next] = edges.get(custody.next, 0) - 1
     if real and receiver >= 0:
         edges[receiver] = edges.get(receiver, 0) + 1
-    return durable._replace(contributions=contributions, edges=edges if edges != durable.edges else durable.edges)
+    return {"contributions": contributions, "edges": edges}
 
 
 def extend(ctx: Context, base: Token, mixed: Mixed, units: int, real: bool) -> Token:
@@ -218,11 +218,11 @@ def _top_up(ctx: Context, state: State, route: Route, inputs: Inputs) -> State:
         token = extend(ctx, token, mixed, units, False)
     # A contribution that was seen stays counted on its edge, refused or not.
     before = custody._replace(real=False) if state.handed else custody
-    state = state._replace(durable=_count(durable, before, durable.contributions, route.next, custody.real))
+    counts = _counts(durable, before, durable.contributions, route.next, custody.real)
     merged = {name: _sum(line.get(name), part, token) for name, part in _parts(mixed)}
     contribution = None if line.get("contribution") is None else np.array(line["contribution"], token.payload.dtype)
     return route_to(
-        ctx, state, route, token, inputs, real=custody.real, units=custody.units + units,
+        ctx, state, route, token, inputs, counts, real=custody.real, units=custody.units + units,
         contribution=contribution, mixed=Mixed(token.payload, merged["noise"], merged["dummies"], 0),
     )  # fmt: skip
 
@@ -239,10 +239,10 @@ def _sum(logged: list[int] | list[float] | None, extra: Payload | None, token: T
 
 
 def route_to(
-    ctx: Context, state: State, route: Route, token: Token, inputs: Inputs, *, real: bool, units: int,
-    contribution: Payload | None, mixed: Mixed,
+    ctx: Context, state: State, route: Route, token: Token, inputs: Inputs, counts: Mapping[str, Any], *, real: bool,
+    units: int, contribution: Payload | None, mixed: Mixed,
 ) -> State:  # fmt: skip
-    """Fix next user and bytes in the custody record (durable with this transition)."""
+    """Fix next user and bytes in the custody record, and ``counts`` beside it (durable with this transition)."""
     durable, custody = state.durable, state.durable.custody
     assert custody is not None
     hop = Hop(custody.hop.epoch, route.step)
@@ -264,4 +264,4 @@ def route_to(
     custody = custody._replace(
         next=route.next, out_hop=hop, out=data, key=key, real=real, units=units, sent_line=line
     )
-    return state._replace(durable=durable._replace(custody=custody), phase=Phase.ROUTING, handed=False)
+    return state._replace(durable=durable._replace(custody=custody, **counts), phase=Phase.ROUTING, handed=False)

@@ -16,6 +16,7 @@ from node.tasks.data import Table
 from node.tasks.fixed_point import PAYLOAD_LIMIT, check_grid, coordinate_bound, grid_of, to_grid, unit_scale
 
 QUICK_DIMENSION_MAX = 1 << 16
+FEW = 16
 
 
 class AdditiveTask(ABC):
@@ -68,8 +69,9 @@ class AdditiveTask(ABC):
     def validate(self, payload: Payload) -> None:
         if payload.dtype != np.int64 or payload.shape != (self.dimension,):
             raise PayloadError(f"the payload must be {self.dimension} integers")
-        # Not abs(): it has no answer for the smallest int64.
-        if payload.max() > PAYLOAD_LIMIT or payload.min() < -PAYLOAD_LIMIT:
+        # Not abs(): it has no answer for the smallest int64. A few numbers are looked at faster one by one.
+        ends = payload.tolist() if payload.size <= FEW else (payload.min(), payload.max())
+        if max(ends) > PAYLOAD_LIMIT or min(ends) < -PAYLOAD_LIMIT:
             raise PayloadError("the payload is larger than this plan can make it")
 
     def contribution(self, received: Payload, data: LocalData, index: int) -> Payload:
@@ -78,7 +80,7 @@ class AdditiveTask(ABC):
     def noise_sum(self, noise: Noise, units: int, contribution: Payload | None) -> Payload:
         if not 0 <= units <= len(noise.units):
             raise TaskError(f"{units} noise components asked for, {len(noise.units)} are drawn")
-        total: Payload = noise.units[:units].sum(axis=0)
+        total: Payload = noise.units[0] if units == 1 else noise.units[:units].sum(axis=0)
         return total
 
     def apply(self, received: Payload, contribution: Payload | None, noise: Payload | None, step: int) -> Payload:

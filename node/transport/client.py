@@ -152,9 +152,9 @@ class Client:
         """One request, answered in bounded time; None when no answer came."""
         match request:
             case Offer(hop):
-                offer = iter([pb.HopRequest(context=self._frame.context(hop), offer=pb.Offer())])
+                pieces = self._offer(hop)
                 patience = self._timing.offer_timeout_s
-                return await self._guarded(peer, patience, lambda link: self._hop(peer, link, offer))
+                return await self._guarded(peer, patience, lambda link: self._hop(peer, link, pieces))
             case Handoff():
                 pieces = self._pieces(request)
                 patience = self._timing.handoff_timeout_s + len(request.token) / BYTES_PER_SECOND_FLOOR
@@ -167,11 +167,24 @@ class Client:
         """A hand-over as messages: one, or the first and its chunks, each made when the one before is on its way."""
         token, size = handoff.token, len(handoff.token)
         first = token if size <= INLINE_BYTES else token[:CHUNK_BYTES]
-        context = self._frame.context(handoff.hop)
-        head = pb.Handoff(grant=handoff.grant, key=handoff.key, size=size, token=first)
-        yield pb.HopRequest(context=context, handoff=head)
+        message = self._request(handoff.hop)
+        head = message.handoff
+        head.grant, head.key, head.size, head.token = handoff.grant, handoff.key, size, first
+        yield message
         for at in range(len(first), size, CHUNK_BYTES):
-            yield pb.HopRequest(context=context, chunk=pb.Chunk(data=token[at : at + CHUNK_BYTES]))
+            message = self._request(handoff.hop)
+            message.chunk.data = token[at : at + CHUNK_BYTES]
+            yield message
+
+    def _request(self, hop: Hop) -> Any:
+        message = pb.HopRequest()
+        self._frame.stamp(message.context, hop)
+        return message
+
+    def _offer(self, hop: Hop) -> Iterator[Any]:
+        message = self._request(hop)
+        message.offer.SetInParent()
+        yield message
 
     async def _hop(self, peer: int, link: _Link, pieces: Iterator[Any]) -> Answer:
         self._serial += 1

@@ -43,8 +43,16 @@ class Frame:
         self.plan_hash = bytes.fromhex(plan_hash)
 
     def context(self, hop: Hop = NO_HOP) -> Any:
-        epoch = pb.Epoch(counter=hop.epoch[0], issuer=hop.epoch[1])
-        return pb.Context(run_id=self.run_id, plan_hash=self.plan_hash, epoch=epoch, step=hop.step)
+        context = pb.Context()
+        self.stamp(context, hop)
+        return context
+
+    def stamp(self, context: Any, hop: Hop) -> None:
+        """Fill a message's own context in place: a message handed over is copied, which costs as much again."""
+        context.run_id = self.run_id
+        context.plan_hash = self.plan_hash
+        context.epoch.counter, context.epoch.issuer = hop.epoch
+        context.step = hop.step
 
     def check(self, context: Any) -> Hop:
         """The hop of a message of this run; another run or plan is refused."""
@@ -88,7 +96,8 @@ def _sized(data: bytes, size: int) -> bytes:
 
 
 def hop_answer_out(frame: Frame, hop: Hop, serial: int, answer: OfferAnswer | HandoffAnswer) -> Any:
-    message = pb.HopAnswer(context=frame.context(hop), serial=serial)
+    message = pb.HopAnswer(serial=serial)
+    frame.stamp(message.context, hop)
     match answer:
         case Granted(grant):
             message.granted.grant = grant

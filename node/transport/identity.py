@@ -32,6 +32,10 @@ class Directory:
             raise NotInPlanError(f"the certificate of {self._names[index]} has expired")
         return index
 
+    def valid(self, pem: bytes) -> bool:
+        """Is the certificate of a user found before still good?"""
+        return self._wall_time() < self._known[pem][1]
+
     def _look_up(self, pem: bytes) -> tuple[int, float]:
         try:
             certificate = x509.load_pem_x509_certificate(pem)

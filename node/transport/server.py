@@ -67,10 +67,10 @@ class PeerService(peer_pb2_grpc.PeerServicer):  # type: ignore[misc]
         self._phase = phase
         self._version = version
 
-    async def caller(self, context: Any, *, own: bool = False, pem: bytes | None = None) -> int:
+    async def caller(self, context: Any, *, own: bool = False) -> int:
         """The calling user; PERMISSION_DENIED for everybody outside the plan, and for oneself (but for Status)."""
         try:
-            user = self._directory.user(pem or pem_of(context.auth_context()))
+            user = self._directory.user(pem_of(context.auth_context()))
         except NotInPlanError as error:
             log.warning("refused a call from %s: %s", context.peer(), error)
             await context.abort(grpc.StatusCode.PERMISSION_DENIED, "not a user of this run")
@@ -88,20 +88,22 @@ class PeerService(peer_pb2_grpc.PeerServicer):  # type: ignore[misc]
             raise
 
     async def Hop(self, requests: AsyncIterator[Any], context: Any) -> AsyncIterator[Any]:
-        await self.caller(context)
+        user = await self.caller(context)
         pem = pem_of(context.auth_context())  # a connection's for as long as it lives
         async for request in requests:
-            user = await self.caller(context, pem=pem)  # again: it may expire while the stream is open
+            if not self._directory.valid(pem):
+                await self.caller(context)  # refuses: it expired while the stream was open
             body = request.WhichOneof("body")
             if body not in ("offer", "handoff"):
                 await context.abort(grpc.StatusCode.INVALID_ARGUMENT, "an offer or a hand-over was expected")
                 return
-            hop, answer = await self._hop(user, request, requests)
+            hop, answer = await self._hop(user, request, requests, offer=body == "offer")
             yield codec.hop_answer_out(self._frame, hop, request.serial, answer)  # type: ignore[arg-type]
 
-    async def _hop(self, user: int, request: Any, requests: AsyncIterator[Any]) -> tuple[values.Hop, Answer]:
+    async def _hop(
+        self, user: int, request: Any, requests: AsyncIterator[Any], *, offer: bool
+    ) -> tuple[values.Hop, Answer]:
         """The answer to an offer or a hand-over, always a typed one: also to what belongs to another run."""
-        offer = request.WhichOneof("body") == "offer"
         try:
             hop = self._frame.check(request.context)
         except WireError as error:
