@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from node.errors import CorruptJournalError, DiskFullError, LockedError
-from node.protocol.machine import apply
+from node.protocol.machine import apply, merge
 from node.protocol.messages import Result
 from node.protocol.state import Custody, Durable
 from node.protocol.values import Epoch, Hop
@@ -204,6 +204,7 @@ class Journal:
         self._lock = _locked(folder)
         self._file = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600)
         self._reserved = 0
+        self._waiting: Mapping[str, Any] = {}
         try:
             self._open(start)
         except BaseException:
@@ -221,6 +222,7 @@ class Journal:
         self.repaired_bytes = len(data[self._size :].rstrip(b"\0"))
         self.fresh = self._size == len(MAGIC)
         os.ftruncate(self._file, self._size)
+        self._reserved = 0
         self._compact_at = max(COMPACT_BYTES, 4 * self._size)
 
     def _begin(self) -> None:
@@ -234,7 +236,22 @@ class Journal:
             raise DiskFullError(f"{self._path}: {error.strerror}") from None
 
     def append(self, changes: Mapping[str, Any], *, sync: bool) -> None:
-        """Write one record whole, or nothing and ``DiskFullError``."""
+        """Write one record whole, or nothing and ``DiskFullError``.
+
+        What need not be synced can be learnt again after a crash: it waits for the next record, or for ``flush``.
+        """
+        changes = merge(self._waiting, changes)
+        if sync:
+            self._put(changes, sync=True)
+        else:
+            self._waiting = changes
+
+    def flush(self) -> None:
+        """Write what waits; ``DiskFullError`` while there is no space."""
+        if self._waiting:
+            self._put(self._waiting, sync=False)
+
+    def _put(self, changes: Mapping[str, Any], *, sync: bool) -> None:
         record = encode_changes(changes)
         try:
             self._write(record, self._size, sync=sync)
@@ -243,6 +260,7 @@ class Journal:
             self._reserved = 0
             raise DiskFullError(f"{self._path}: {error.strerror}") from None
         self._size += sum(map(len, record))
+        self._waiting = {}
 
     def mark_rejoined(self) -> None:
         """Give up whatever this disk says about tokens in hand: from now on a receiver only."""
@@ -292,6 +310,7 @@ class Journal:
         os.close(self._file)
         self._file = os.open(self._path, os.O_RDWR)
         self._size, self._reserved = sum(map(len, record)), 0
+        self._waiting = {}
         self._compact_at = max(COMPACT_BYTES, 4 * self._size)
         self._sync_folder()
         return True

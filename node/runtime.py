@@ -47,6 +47,7 @@ log = logging.getLogger("node.runtime")
 STOCK = 2  # least number of noises drawn ahead
 RETRY_RESULT_S = 1.0
 PROGRESS_EVERY_S = 0.1
+WRITE_AFTER_S = 0.05
 
 
 class Runtime:
@@ -75,6 +76,7 @@ class Runtime:
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = 0.0
         self._told, self._tell_at = -1, 0.0
+        self._writing: asyncio.TimerHandle | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._loop = asyncio.get_running_loop()
         self.stopped: asyncio.Future[Stop] = self._loop.create_future()
@@ -141,7 +143,7 @@ class Runtime:
             if not isinstance(effect, Log):
                 self._flush_view()  # what leaves is in the log before
             self._carry_out(effect)
-        self._flush_view()
+        self._write_soon()
         self._tell_progress(inputs.now)
         if self._journal.due(idle=after.phase is Phase.IDLE):
             self._view_log.sync()
@@ -185,6 +187,19 @@ class Runtime:
             self._loop.call_later(RETRY_RESULT_S, self._write_result, effect)
         else:
             self.unwritten = False
+
+    def _write_soon(self) -> None:
+        """What nobody waits for is written with the next thing that is, or a moment later."""
+        if self._writing is None:
+            self._writing = self._loop.call_later(WRITE_AFTER_S, self._write_now)
+
+    def _write_now(self) -> None:
+        self._writing = None
+        self._flush_view()
+        try:
+            self._journal.flush()
+        except DiskFullError as error:
+            log.error("%s", error)
 
     def _flush_view(self) -> None:
         try:
@@ -254,8 +269,10 @@ class Runtime:
             self._stock.extend(self._draw())
 
     async def close(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
+        for timer in (self._timer, self._writing):
+            if timer is not None:
+                timer.cancel()
+        self._write_now()
         for task in list(self._tasks):
             task.cancel()
         if self._tasks:

@@ -136,6 +136,14 @@ def diff(before: Durable, after: Durable) -> dict[str, Any]:
     return changes
 
 
+def merge(before: Mapping[str, Any], changes: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Two changes in a row as one."""
+    if not before:
+        return changes
+    mixed = {name: {**before[name], **changes[name]} for name in MAPPINGS if name in before and name in changes}
+    return {**before, **changes, **mixed}
+
+
 def apply(durable: Durable, changes: Mapping[str, Any]) -> Durable:
     """The inverse of ``diff``: replaying all changes from the first gives the durable state back."""
     merged: dict[str, Any] = {

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 
 from node.errors import CorruptJournalError, LockedError
-from node.journal import MAGIC, Journal, encode_changes
+from node.journal import MAGIC, RESERVE_BYTES, Journal, encode_changes
 from node.protocol.machine import diff
 from node.protocol.state import Durable
 from node.protocol.values import Hop
@@ -172,3 +172,31 @@ def test_a_record_has_no_size_limit_of_its_own(tmp_path: Path) -> None:
     write(tmp_path, [START, big])
     assert read(tmp_path) == big
     assert sum(map(len, encode_changes({"kept": big.kept}))) > 2**22
+
+
+def test_what_can_be_learnt_again_waits_for_the_next_record_or_a_flush(tmp_path: Path) -> None:
+    """An acknowledgement that was seen costs no write of its own, and is never written after what came later."""
+    seen = START._replace(given={1: Hop((0, 0), 2)})
+    more = seen._replace(given={1: Hop((0, 0), 2), 2: Hop((0, 0), 5)})
+    taken = more._replace(mark=Hop((0, 0), 7), visits=1)
+    journal = Journal(tmp_path, START, sync=False)
+    empty = (tmp_path / "journal").stat().st_size
+    journal.append(diff(START, seen), sync=False)
+    assert (tmp_path / "journal").stat().st_size == empty
+    journal.flush()
+    journal.append(diff(seen, more), sync=False)
+    journal.append(diff(more, taken), sync=True)
+    journal.close()
+    assert read(tmp_path) == taken
+
+
+def test_a_journal_made_long_ahead_ends_where_its_records_do(tmp_path: Path) -> None:
+    journal = Journal(tmp_path, START, sync=True)
+    journal.append(diff(START, HISTORY[1]), sync=True)
+    assert (tmp_path / "journal").stat().st_size > RESERVE_BYTES
+    journal.close()
+    again = Journal(tmp_path, START, sync=True)
+    assert again.durable == HISTORY[1] and again.repaired_bytes == 0
+    again.append(diff(HISTORY[1], HISTORY[2]), sync=True)
+    again.close()
+    assert read(tmp_path) == HISTORY[2]
