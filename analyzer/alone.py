@@ -36,7 +36,7 @@ def look(run: Run) -> Alone | None:
     steps = np.sort(np.unique(mine["step"]))
     gaps = _gaps(run, steps)
     count = int(contributions_per_user(run.lineage.sents, plan.n)[user])
-    ring_sum = plan.walk.topology == "ring" and plan.task.kind != "sgd"
+    ring_sum = plan.walk.topology == "ring" and plan.task.kind != "sgd" and plan.noise.mechanism != "rr"
     spent = promise.promised_epsilon(plan) if ring_sum else promise.local_epsilon(plan, count)
     return Alone(
         user=logs.name(user),
@@ -58,9 +58,22 @@ def _gaps(run: Run, steps: Ints) -> Ints:
 def _learned(run: Run, gaps: Ints) -> float | None:
     """One user may have made every step of a gap: m contributions under m noises cost m; the law may say less."""
     plan = run.plan
-    if plan.walk.topology == "ring" or plan.noise.mechanism != "gaussian":
+    if plan.noise.mechanism == "rr":
+        return _learned_from_answers(run, int(gaps.sum()))
+    if plan.walk.topology == "ring":
         return promise.promised_epsilon(plan)
     whole = Piece(np.arange(plan.total_steps), plan.walk.release == "all")
     law = promise.limit_for(plan, n_live(run), [whole], 0)
     most = float(gaps.sum())
     return one_epsilon(plan, most if law is None else min(most, law))
+
+
+def _learned_from_answers(run: Run, steps: int) -> float:
+    """Who else took part is not known, so only its own lie hides an answer: K of them on a ring."""
+    plan = run.plan
+    if plan.walk.topology == "ring":
+        return promise.local_epsilon(plan, min(steps, plan.walk.rounds or 0))
+    whole = Piece(np.arange(plan.total_steps), plan.walk.release == "all")
+    law = promise.response_limit(plan, n_live(run), [whole], 0)
+    most = promise.local_epsilon(plan, steps)
+    return most if law is None else min(most, law)

@@ -19,7 +19,7 @@ import numpy as np
 
 from analyzer.integrity import Run
 from analyzer.lineage import Bools, Ints
-from analyzer.responses import Responses, UnknownResponsesError
+from analyzer.responses import Responses
 from analyzer.sights import Sights
 from analyzer.tables import NOBODY, START, Floats
 from analyzer.values import dimension
@@ -42,6 +42,7 @@ class Piece:
 
     rows: Ints
     released: bool
+    beside: bool = False  # abandoned: not a part of the accepted branch
 
 
 def aim(plan: Plan) -> float:
@@ -100,10 +101,7 @@ class Measure:
         self.pieces = self._cut()
         self._responses: Responses | None = None
         if self.mechanism == "rr":
-            try:
-                self._responses = Responses(run.plan, self.sights)
-            except UnknownResponsesError as error:
-                raise UnmeasurableError(str(error)) from None
+            self._responses = Responses(run.plan, self.sights)
 
     # ---- sums ------------------------------------------------------------------------------------------------------
 
@@ -137,10 +135,7 @@ class Measure:
     def matrix(self) -> Floats:
         """S[u, v] of every pair (Laplace and responses: as ``column``)."""
         if self._responses is not None:
-            try:
-                return self._responses.matrix()
-            except UnknownResponsesError as error:
-                raise UnmeasurableError(str(error)) from None
+            return self._responses.matrix()
         if self.is_sgd:
             return self._sgd(None)
         return np.stack([self.column([v]) for v in range(self.plan.n)], axis=1)
@@ -265,5 +260,5 @@ def _stretches(aside: dict[int, list[int]], position: Ints) -> list[Piece]:
             rows = [child]
             while len(below := aside.get(rows[-1], [])) == 1:
                 rows.append(below[0])
-            pieces.append(Piece(np.array(rows, dtype=np.int64), True))
+            pieces.append(Piece(np.array(rows, dtype=np.int64), released=True, beside=True))
     return pieces

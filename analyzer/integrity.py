@@ -345,20 +345,42 @@ def _released(run: Run, full: int, findings: Findings) -> None:
             run.line(findings, finish, text)
 
 
+def _cover_each(plan: Plan) -> int:
+    return math.ceil((plan.noise.gamma or 0.0) * (plan.n - 2))
+
+
+def cover_owed(run: Run) -> dict[int, int]:
+    """Ring histograms by randomised response: sent row -> uniform elements it must hold, the first to answer first."""
+    plan, lineage = run.plan, run.lineage
+    visiting = ~(_starts_at_zero(run) | is_reissue(run.logs, lineage))[lineage.accepted]
+    if plan.noise.mechanism != "rr" or plan.walk.topology != "ring" or not visiting.any():
+        return {}
+    # Who only started or took up the token may be the next to see it: its own elements would hide nothing from it.
+    first, last = int(lineage.accepted[int(np.argmax(visiting))]), int(lineage.accepted[-1])
+    owed = {first: _cover_each(plan)}
+    if plan.walk.release == "all":
+        owed[last] = owed.get(last, 0) + _cover_each(plan)
+    return owed
+
+
+def uniform_elements(run: Run) -> Ints:
+    """Per step of the accepted branch: uniform elements it added; where the log hides them, those the rule asks for.
+
+    Whether the rule was kept is another check's question (``cover_elements``)."""
+    sents, chain = run.lineage.sents, run.lineage.accepted
+    shown = np.isin(sents["user"][chain], np.fromiter(run.logs.with_values, dtype=np.int64))
+    owed = cover_owed(run)
+    ruled = np.array([owed.get(row, 0) for row in chain.tolist()], dtype=np.int64)
+    return np.where(shown, sents["dummies"][chain], ruled).astype(np.int64)
+
+
 def cover_elements(run: Run) -> Check | None:
     """Ring histograms by randomised response: R1 uniform elements cover each end."""
     plan, lineage, findings = run.plan, run.lineage, Findings()
-    if plan.noise.mechanism != "rr" or plan.walk.topology != "ring" or not lineage.complete:
+    owed = cover_owed(run)
+    if not owed or not lineage.complete:
         return None
-    needed = math.ceil((plan.noise.gamma or 0.0) * (plan.n - 2))
-    visiting = ~(_starts_at_zero(run) | is_reissue(run.logs, lineage))[lineage.accepted]
-    if not visiting.any():
-        return None
-    # Who only started or took up the token may be the next to see it: its own elements would hide nothing from it.
-    first, last = int(lineage.accepted[int(np.argmax(visiting))]), int(lineage.accepted[-1])
-    owed = {first: needed}
-    if plan.walk.release == "all":
-        owed[last] = owed.get(last, 0) + needed
+    needed, first, last = _cover_each(plan), next(iter(owed)), int(lineage.accepted[-1])
     everybody = run.logs.with_values == frozenset(range(plan.n))
     found = lineage.sents["dummies"]
     for row, count in owed.items():

@@ -16,6 +16,7 @@ from analyzer.lineage import contributions_per_user
 from analyzer.sights import Sights
 from analyzer.tables import Finding, Floats
 from analyzer.verdict import Check, Status
+from network_dp.plan import Plan
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +65,15 @@ def n_live(run: Run) -> int:
     return max(run.plan.walk.min_live, run.plan.n - len(run.logs.ever_down))
 
 
+def skipped(run: Run) -> frozenset[int]:
+    """Ring: users that the accepted branch jumped over at least once."""
+    plan, rows = run.plan, run.lineage.received[run.lineage.accepted]
+    held = frozenset(run.logs.visits["step"][rows[rows >= 0]].tolist())
+    start = plan.index(plan.walk.starter)
+    missed = (position for position in range(1, plan.total_steps + 1) if position not in held)
+    return frozenset((start + position - 1) % plan.n for position in missed)
+
+
 def measure(run: Run, colluders: Sequence[int] = (), max_colluders: int = 1) -> Privacy:
     """Every number that the logs allow."""
     counts = tuple(contributions_per_user(run.lineage.sents, run.plan.n).tolist())
@@ -105,6 +115,8 @@ def _measured(
 
 
 def _limit(run: Run, tool: Measure, colluders: int) -> float | None:
+    if run.plan.noise.mechanism == "rr":
+        return promise.response_limit(run.plan, n_live(run), tool.pieces, len(skipped(run)), colluders)
     return promise.limit_for(run.plan, n_live(run), tool.pieces, tool.sights.most_extra, colluders)
 
 
@@ -178,15 +190,27 @@ def _within(value: float, limit: float) -> bool:
     return value <= limit * (1 + 1e-9)
 
 
+def _exposure_rule(plan: Plan) -> str:
+    ring, responses = plan.walk.topology == "ring", plan.noise.mechanism == "rr"
+    if ring and responses:
+        return (
+            "Every answer lies among those of all users never skipped, in one short window among uniform elements; "
+            "when the run forked, each answer by itself."
+        )
+    if ring:
+        return (
+            "Every increment holds a full foreign noise, so S <= K; each token seen beside the branch adds at most 1."
+        )
+    moment = "the Renyi moment of the shuffled answers" if responses else "E exp(b S)"
+    return (
+        f"An honest walk exceeds this for any pair with probability at most {FALSE_ALARM:g} "
+        f"(Markov on {moment}; never more than all contributions by themselves)."
+    )
+
+
 def _exposure_check(run: Run, privacy: Privacy) -> Check:
     plan, delta = run.plan, run.plan.noise.delta
     ring = plan.walk.topology == "ring"
-    rule = (
-        "Every increment holds a full foreign noise, so S <= K; each token seen beside the branch adds at most 1."
-        if ring
-        else f"An honest walk exceeds this for any pair with probability at most {FALSE_ALARM:g} "
-        "(Markov on E exp(b S); never more than all contributions by themselves)."
-    )
     bound = "no law for this plan"
     if privacy.limit is not None and privacy.limit_epsilon is not None:
         size = f"S <= {privacy.limit:.4g}, " if plan.noise.mechanism == "gaussian" else ""
@@ -215,8 +239,8 @@ def _exposure_check(run: Run, privacy: Privacy) -> Check:
         status=status,
         observed=observed,
         bound=bound,
-        rule=rule,
-        theory="theory.md 2" if not ring else "theory.md 3",
+        rule=_exposure_rule(plan),
+        theory="theory.md 5" if plan.noise.mechanism == "rr" else f"theory.md {3 if ring else 2}",
         number=number,
         limit=limit,
         evidence=evidence,
@@ -255,15 +279,17 @@ def _collusion_check(run: Run, privacy: Privacy, item: Collusion) -> Check | Non
     if item.limit is None:
         return None
     who = ", ".join(run.logs.name(v) for v in item.members)
+    responses = run.plan.noise.mechanism == "rr"  # their exposure is an eps already
+    size = "" if responses else f" (S = {item.exposure:.4g})"
     return Check(
         id=f"colluders-{len(item.members)}" + ("" if item.searched else "-named"),
         title=f"{len(item.members)} colluders saw no more than the theory allows",
         status=Status.PASS if _within(item.exposure, item.limit) else Status.FAIL,
-        observed=f"{who} about {run.logs.name(item.user)}: eps {item.epsilon:.4g} (S = {item.exposure:.4g})",
-        bound=f"S <= {item.limit:.4g}",
+        observed=f"{who} about {run.logs.name(item.user)}: eps {item.epsilon:.4g}{size}",
+        bound=f"{'eps' if responses else 'S'} <= {item.limit:.4g}",
         rule="The set is one observer; noise of its members does not count. "
         + ("Every set was tried." if item.exact else "Grown from the worst pair: some set saw at least this."),
-        theory="theory.md 2",
+        theory="theory.md 5" if responses else "theory.md 2",
         number=item.exposure,
         limit=item.limit,
     )

@@ -16,13 +16,15 @@ import numpy as np
 
 from analyzer.chance import FALSE_ALARM
 from analyzer.exposures import Piece, aim, laplace_epsilon
-from analyzer.responses import response_of
+from analyzer.responses import ORDERS, response_of
 from analyzer.tables import Floats
 from network_dp import bounds, exposure, shuffle
 from network_dp.moments import Law, Task, log_moment
 from network_dp.plan import Plan, SgdTask
 
 _MAX_PIECES: Final = 50
+_RING_LEAST: Final = 3
+_GRID_ERROR: Final = 1 + 1e-3  # losses are rounded up to a grid that depends on how many windows there are
 _TILTS: Final = tuple(float(b) for b in np.geomspace(0.02, 60.0, 25))
 
 
@@ -63,24 +65,57 @@ def limit_for(plan: Plan, n_live: int, pieces: Sequence[Piece], extra: int, coll
     ``extra``: most tokens that one user saw beside the branch. On a ring each adds at most 1 (theory.md 8.2).
     """
     if plan.walk.topology == "ring":
-        rounds = plan.walk.rounds or 0
-        if plan.noise.mechanism == "rr" and len(pieces) > 1:  # a forked ring may ask again what its branches asked
-            return local_epsilon(plan, rounds + sum(-(-len(piece.rows) // plan.n) for piece in pieces))
         if colluders > 1 or plan.noise.mechanism != "gaussian":
             return None
-        return float(rounds + extra)
+        return float((plan.walk.rounds or 0) + extra)
     if n_live <= colluders:
         return None
-    steps = sum(len(piece.rows) for piece in pieces)
-    most = bounds.visits(n_live, steps, FALSE_ALARM / plan.n)  # each contribution has a full noise: S <= their number
-    trivial = float(most if plan.caps.contributions is None else min(most, plan.caps.contributions))
-    if plan.noise.mechanism == "rr":
-        return local_epsilon(plan, int(trivial))
+    most = _most_contributions(plan, n_live, pieces)
     if not has_walk_law(plan) or len(pieces) > _MAX_PIECES:
-        return trivial
+        return most
     lengths = sorted((len(piece.rows), piece.released) for piece in pieces if len(piece.rows))
     laws = tuple(Law(task_of(plan), n_live, length, colluders, released) for length, released in lengths)
-    return min(trivial, exposure_limit(laws, float(plan.n) * math.comb(plan.n - 1, colluders)))
+    return min(most, exposure_limit(laws, _n_events(plan, colluders)))
+
+
+def _n_events(plan: Plan, colluders: int) -> float:
+    """Pairs of a user and a set of observers."""
+    return float(plan.n) * math.comb(plan.n - 1, colluders)
+
+
+def _most_contributions(plan: Plan, n_live: int, pieces: Sequence[Piece]) -> float:
+    """What one user gives at most on the complete graph, but for FALSE_ALARM; S cannot exceed it."""
+    steps = sum(len(piece.rows) for piece in pieces)
+    most = bounds.visits(n_live, steps, FALSE_ALARM / plan.n)
+    return float(most if plan.caps.contributions is None else min(most, plan.caps.contributions))
+
+
+def response_limit(
+    plan: Plan, n_live: int, pieces: Sequence[Piece], n_skipped: int, colluders: int = 1
+) -> float | None:
+    """Randomised response: the eps an honest run stays under.
+
+    Local DP of all answers always holds. On a straight ring every window holds all users that were never skipped; on
+    a straight complete graph the Renyi moment of the walk, Markov's inequality and a union over all pairs say more:
+    asking for a delta that much smaller.
+    """
+    response, delta, forked = response_of(plan), plan.noise.delta, len(pieces) > 1
+    if plan.walk.topology == "ring":
+        if colluders > 1:
+            return None
+        rounds, taking_part = plan.walk.rounds or 0, plan.n - n_skipped
+        if not forked and taking_part >= _RING_LEAST:
+            found = shuffle.ring_epsilon(taking_part, rounds, response.n_buckets, response.gamma, delta)
+            return found * _GRID_ERROR
+        again = sum(-(-len(piece.rows) // plan.n) for piece in pieces if piece.beside)
+        return local_epsilon(plan, rounds + again) * _GRID_ERROR
+    if n_live <= colluders:
+        return None
+    everything = local_epsilon(plan, int(_most_contributions(plan, n_live, pieces)))
+    if forked or plan.caps.past == "forward":
+        return everything
+    asked = delta * FALSE_ALARM / _n_events(plan, colluders)
+    return min(everything, _response_law(plan, n_live, asked, colluders, np.array(ORDERS)))
 
 
 def promised_epsilon(plan: Plan, colluders: int = 1) -> float | None:
@@ -121,15 +156,16 @@ def _response_promise(plan: Plan, colluders: int) -> float | None:
         return shuffle.ring_epsilon(
             live, plan.walk.rounds or 0, response.n_buckets, response.gamma, plan.noise.delta, released
         )
-    return shuffle.complete_epsilon(
-        live,
-        plan.total_steps,
-        response.n_buckets,
-        response.gamma,
-        plan.noise.delta,
-        plan.walk.release == "all",
-        colluders,
-    )
+    promised = _response_law(plan, live, plan.noise.delta, colluders)
+    cap = plan.caps.contributions
+    return promised if cap is None else min(promised, local_epsilon(plan, cap))
+
+
+def _response_law(plan: Plan, n_live: int, delta: float, colluders: int, orders: Floats | None = None) -> float:
+    response, released = response_of(plan), plan.walk.release == "all"
+    more = () if orders is None else (orders,)
+    size = (n_live, plan.total_steps, response.n_buckets, response.gamma)
+    return shuffle.complete_epsilon(*size, delta, released, colluders, *more)
 
 
 def local_epsilon(plan: Plan, n_contributions: int) -> float:

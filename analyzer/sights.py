@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from analyzer.integrity import Run
+from analyzer.integrity import Run, uniform_elements
 from analyzer.lineage import Bools, Ints, contributions_per_user
 from analyzer.tables import NOBODY, Floats
 from network_dp.exposure import Observation, general
@@ -30,6 +30,7 @@ class Increments:
     cycle: Numbers
     count: Ints  # contributions of ``user`` in ``cycle``, at least 1
     noise: Floats  # per cycle: full noises of others
+    elements: Ints  # per cycle: uniform elements that others added to a histogram of responses
     number: Numbers  # per step of the branch: the cycle it lies in
 
     def answers(self) -> Floats:
@@ -51,6 +52,7 @@ class Sights:
         self._real = lineage.sents["real"][chain].astype(np.float64)
         units = lineage.sents["units"][chain].astype(np.int64)
         self._noise_before = np.concatenate([[0], np.cumsum(units)]) / plan.unit_count
+        self._elements_before = np.concatenate([[0], np.cumsum(uniform_elements(run))])
         giving = np.flatnonzero(self._real)
         self._giving = giving[np.argsort(self._user[giving], kind="stable")]  # contributing steps by user, then time
         self._giver = self._user[self._giving]
@@ -77,10 +79,6 @@ class Sights:
         """Most tokens that one user saw beside the accepted branch."""
         seen = np.concatenate([self._to[self.lost], self._sents["to"][self._beside].astype(np.int64)])
         return (int(np.bincount(seen).max()) if len(seen) else 0) + len(self._dropped_ends)
-
-    @property
-    def answers_given(self) -> Ints:
-        return contributions_per_user(self._sents, self._n)
 
     def _visits_with_several_sends(self) -> dict[tuple[int, int], list[int]]:
         """Visits that left more than once with different amounts of noise: (user, visit) -> amounts, ascending."""
@@ -115,6 +113,7 @@ class Sights:
             ends = np.append(places, len(held))
         starts = np.concatenate([[0], places + 1])[: len(ends)]
         noise = self._noise_before[ends] - self._noise_before[starts]
+        elements = self._elements_before[ends] - self._elements_before[starts]
         cycle = number[self._giving]
         new = np.ones(len(cycle), dtype=np.bool_)
         np.not_equal(cycle[1:], cycle[:-1], out=new[1:])
@@ -123,7 +122,18 @@ class Sights:
         count = np.diff(first, append=len(cycle))
         user, cycle = self._giver[first], cycle[first]
         kept = (cycle < len(ends)) & ~observer[user]
-        return Increments(user[kept], cycle[kept], count[kept], noise, number)
+        return Increments(user[kept], cycle[kept], count[kept], noise, elements, number)
+
+    def open_answers(self, observer: Bools, found: Increments) -> tuple[Ints, Ints]:
+        """What tokens beside the branch opened up: the cycles they touch, and how many answers of each user are there.
+
+        Several sights share those answers, so nothing but its own lie hides each of them.
+        """
+        extra = self._extra_sights(observer)
+        touched = np.array(sorted(self._touched(extra, found.number, len(found.noise))), dtype=np.int64)
+        inside = np.isin(found.number, touched) & ~observer[self._user]
+        rows = np.unique(np.concatenate([self._chain[inside], *map(np.array, extra)]).astype(np.int64))
+        return touched, contributions_per_user(self._sents[rows], self._n)
 
     def column(self, observer: Bools) -> Floats:
         """Exposure of every user to the observer: the sum of c^2 / noise, infinite where data came without noise."""

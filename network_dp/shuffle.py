@@ -21,11 +21,13 @@ from network_dp import gaussian
 from network_dp.bounds import least_index
 from network_dp.errors import require
 from network_dp.moments import EXACT_STEPS, RECURSION_STEPS, Law, Rows, cycle_kernel, cycle_rows, solve
-from network_dp.randomised_response import Response, Window, log_moments, round_down, window_losses
+from network_dp.randomised_response import Response, Window, log_moments, round_all_down, round_down, window_losses
 
 Floats = NDArray[np.float64]
 
 _ORDERS = 1 + np.geomspace(0.25, 400, 28)
+_DIRECT = 2_000  # answers whose losses are still convolved one by one
+_LARGEST_LOSS = 600.0  # e to this is still a number
 
 
 def local_gamma(epsilon: float, n_buckets: int) -> float:
@@ -52,7 +54,7 @@ def ring_epsilon(
     require(n_rounds >= 1, f"n_rounds must be at least 1, got {n_rounds}")
     windows = Counter({Window(n_users - 2): n_rounds - 1})
     windows[Window(0, ring_random_elements(n_users, gamma))] += 1
-    return _composed_epsilon(Response(n_buckets, gamma), windows, delta)
+    return composed_epsilon(Response(n_buckets, gamma), windows, delta)
 
 
 def cycles_epsilon(cycles: Iterable[tuple[int, int]], n_buckets: int, gamma: float, delta: float) -> float:
@@ -66,16 +68,34 @@ def cycles_epsilon(cycles: Iterable[tuple[int, int]], n_buckets: int, gamma: flo
         require(0 <= mine <= answers, f"a cycle of {answers} answers cannot hold {mine} of u's")
         if mine:
             windows[Window(round_down((answers - mine) // mine))] += mine
-    return _composed_epsilon(Response(n_buckets, gamma), windows, delta)
+    return composed_epsilon(Response(n_buckets, gamma), windows, delta)
 
 
 def local_epsilon(n_contributions: int, n_buckets: int, gamma: float, delta: float) -> float:
-    """Local DP of k answers: exact k-fold composition of randomised response (rounded up on the loss grid)."""
+    """Local DP of k answers: exact k-fold composition of randomised response (very many: rounded up on a loss grid).
+
+    The loss of an answer is eps0 (u's value), -eps0 (the other value) or 0, so that of k answers is j eps0 with
+    probability p_j, and delta(e) = sum over j eps0 > e of p_j - e^e p_(-j).
+    """
     require(n_contributions >= 0, f"n_contributions must be >= 0, got {n_contributions}")
-    return _composed_epsilon(Response(n_buckets, gamma), Counter({Window(0): n_contributions}), delta)
+    require(0 < delta < 1, f"delta must lie strictly between 0 and 1, got {delta}")
+    response = Response(n_buckets, gamma)
+    if n_contributions > _DIRECT or n_contributions * response.epsilon > _LARGEST_LOSS:
+        return composed_epsilon(response, Counter({Window(0): n_contributions}), delta)
+    rest, losses = gamma / n_buckets, np.ones(1)
+    one = np.array([rest, gamma * (1 - 2 / n_buckets), 1 - gamma + rest])
+    for _ in range(n_contributions):
+        losses = np.convolve(losses, one)
+    above, below = losses[n_contributions + 1 :], losses[:n_contributions][::-1]  # p_j and p_(-j), j = 1, 2, ...
+    seen, hidden = np.cumsum(above[::-1])[::-1], np.cumsum(below[::-1])[::-1]
+    for j in range(n_contributions - 1, -1, -1):  # delta(e) for j eps0 <= e < (j+1) eps0
+        if seen[j] - math.exp(j * response.epsilon) * hidden[j] > delta:
+            return math.log((seen[j] - delta) / hidden[j])
+    return 0.0
 
 
-def _composed_epsilon(response: Response, windows: Counter[Window], delta: float) -> float:
+def composed_epsilon(response: Response, windows: Counter[Window], delta: float) -> float:
+    """epsilon of u's answers in any windows (each one alone: ``Window(0)``), composed as privacy-loss distributions."""
     require(0 < delta < 1, f"delta must lie strictly between 0 and 1, got {delta}")
     total = sum(windows.values())
     if response.gamma == 1 or total == 0:
@@ -84,7 +104,7 @@ def _composed_epsilon(response: Response, windows: Counter[Window], delta: float
         return math.inf
     # Losses are rounded up, by half an interval on average: fine enough to cost little, coarse enough to be quick.
     interval = max(1e-7, min(1e-3, response.epsilon / 2_000, 0.005 * min(response.epsilon, 1.0) / math.sqrt(total)))
-    parts = [_distribution(response, window, interval).self_compose(k) for window, k in windows.items() if k]
+    parts = [_several(response, window, interval, k) for window, k in windows.items() if k]
     composed = parts[0]
     for part in parts[1:]:
         composed = composed.compose(part)
@@ -100,8 +120,21 @@ def _distribution(response: Response, window: Window, interval: float) -> Privac
     )
 
 
+@lru_cache(maxsize=128)
+def _several(response: Response, window: Window, interval: float, count: int) -> PrivacyLossDistribution:
+    """The losses of ``count`` windows of the same size; the pairs of a ring share the larger part of theirs."""
+    return _distribution(response, window, interval).self_compose(count)
+
+
 def complete_epsilon(
-    n_users: int, n_steps: int, n_buckets: int, gamma: float, delta: float, released: bool = False, colluders: int = 1
+    n_users: int,
+    n_steps: int,
+    n_buckets: int,
+    gamma: float,
+    delta: float,
+    released: bool = False,
+    colluders: int = 1,
+    orders: Floats = _ORDERS,
 ) -> float:
     """Network DP of the histogram on the complete graph before a run, path known to everybody.
 
@@ -117,8 +150,8 @@ def complete_epsilon(
     if gamma == 0:
         return math.inf
     rows = cycle_rows(law)
-    grid = np.unique([round_down(j) for j in range(min(int(rows.longest[-1]), 1 << 15) + 1)]).astype(np.int64)
-    by_window = log_moments(response, _ORDERS, grid)
+    grid = np.unique(round_all_down(np.arange(min(int(rows.longest[-1]), 1 << 15) + 1)))
+    by_window = log_moments(response, orders, grid)
     shortest = np.repeat(rows.start, rows.size)
     count = np.maximum(rows.count, 1.0)
     window = np.searchsorted(grid, np.maximum((shortest - count) // count, 0.0), side="right") - 1
@@ -129,10 +162,10 @@ def complete_epsilon(
             return math.inf
         tails = _log_tails(law, rows, grid, log_window)
         value = solve(law, cycle_kernel(law, rows, rows.count * log_window[window], tails), refine)
-        order = float(_ORDERS[index])
+        order = float(orders[index])
         return gaussian.rdp_to_epsilon(order, value / (order - 1), delta)
 
-    best = least_index(at, 0, len(_ORDERS) - 1)
+    best = least_index(at, 0, len(orders) - 1)
     refined = at(best, refine=True) if EXACT_STEPS < n_steps <= RECURSION_STEPS else math.inf
     return min(at(best), refined, n_steps * response.epsilon)
 

@@ -8,12 +8,16 @@ import math
 import numpy as np
 import pytest
 
+from analyzer import promise
 from analyzer.analysis import analyze_runs
 from analyzer.exposures import Measure
-from network_dp import bounds, exposure, gaussian, plan_reader
+from analyzer.responses import Responses
+from analyzer.sights import Sights
+from analyzer.verdict import Status
+from network_dp import bounds, exposure, gaussian, plan_reader, shuffle
 from network_dp.exposure import Observation, general
 from tests.analyzer import tamper
-from tests.analyzer.conftest import GRID, SGD
+from tests.analyzer.conftest import GRID, HISTOGRAM, SGD
 from tests.analyzer.generate import Faults, plan_text, write_run
 
 
@@ -27,8 +31,8 @@ def raw_lines(run, plan):
     return [(user, line) for user, name in enumerate(plan.names) for line in tamper.read(run, name)]
 
 
-def oracle(run, observers=None):
-    """c' Sigma^+ c over ALL that each observer was sent, straight from the lines: every token traced to the start."""
+def traced(run, observers=None):
+    """(plan, observer -> every token it was sent, each as all (user, line) it is made of, its own left out)."""
     plan = plan_reader.parse((run / "plan.toml").read_text())
     names = {name: index for index, name in enumerate(plan.names)}
     lines = raw_lines(run, plan)
@@ -45,27 +49,41 @@ def oracle(run, observers=None):
             return next((w, y) for w, y in sents if w == u and y["epoch"] == epoch and y["step"] == step)
         return None
 
-    def observation(u, x, observer):
-        contributions, noises, here = {}, {}, (u, x)
+    def parts(u, x, observer):
+        found, here = [], (u, x)
         while here is not None:
-            w, y = here
-            if w not in observer:
-                if y["real"]:
-                    contributions[w] = contributions.get(w, 0) + 1
-                for unit in range(y["units"]):
-                    noises[w, y["visit"], unit] = 1 / math.sqrt(plan.unit_count)
-            here = parent(w, y)
-        return Observation(contributions, noises)
+            if here[0] not in observer:
+                found.append(here)
+            here = parent(*here)
+        return found
 
-    seen = np.zeros((plan.n, plan.n))
+    tokens = {}
     for v in range(plan.n):
         observer = (observers or {}).get(v, {v})
-        shown = [
-            observation(u, x, observer)
+        tokens[v] = [
+            parts(u, x, observer)
             for u, x in sents
             if (x["kind"] == "finish" and plan.walk.release == "all") or names.get(x.get("to")) in observer
         ]
-        for u, value in general(shown).items():
+    return plan, tokens
+
+
+def oracle(run, observers=None):
+    """c' Sigma^+ c over ALL that each observer was sent, straight from the lines: every token traced to the start."""
+    plan, tokens = traced(run, observers)
+
+    def observation(parts):
+        contributions, noises = {}, {}
+        for w, y in parts:
+            if y["real"]:
+                contributions[w] = contributions.get(w, 0) + 1
+            for unit in range(y["units"]):
+                noises[w, y["visit"], unit] = 1 / math.sqrt(plan.unit_count)
+        return Observation(contributions, noises)
+
+    seen = np.zeros((plan.n, plan.n))
+    for v, shown in tokens.items():
+        for u, value in general([observation(parts) for parts in shown]).items():
             seen[u, v] = value
     return seen
 
@@ -92,6 +110,50 @@ def test_exposure_is_that_of_all_sights_traced_by_hand(tmp_path, text, faults, s
     write_run(tmp_path, text, seed, faults)
     found = analysis_of(tmp_path).privacy.exposure
     np.testing.assert_allclose(found, oracle(tmp_path), rtol=1e-8, atol=1e-10)
+
+
+RESPONSES = {"task": HISTOGRAM, "noise": "gamma = 0.3"}
+
+
+@pytest.mark.parametrize(
+    ("text", "faults"),
+    [
+        (plan_text(n=4, length=25, **RESPONSES), None),
+        (plan_text(n=4, length=25, caps="contributions = 2", **RESPONSES), Faults(lose_at=12, lose_after=3)),
+        (plan_text(n=4, length=25, release="holder", **RESPONSES), Faults(lose_at=12, lose_after=3)),
+        (plan_text(n=4, length=25, **RESPONSES), Faults(refuse_at=9)),
+        (plan_text("ring", 5, 3, **RESPONSES), Faults(dead=frozenset({3}))),
+        (plan_text("ring", 5, 3, **RESPONSES), Faults(lose_at=8, lose_after=2)),
+    ],
+)
+def test_answers_that_were_seen_are_counted_once_and_never_cost_more_than_local_dp(tmp_path, text, faults):
+    """Forks included: an answer given twice costs twice, one seen twice costs once, one nobody saw costs nothing."""
+    write_run(tmp_path, text, 1, faults)
+    plan, tokens = traced(tmp_path)
+    analysis = analysis_of(tmp_path)
+    tool = Responses(plan, Sights(analysis.run))
+    for v, shown in tokens.items():
+        answers = {(w, y["visit"]) for parts in shown for w, y in parts if y["real"]}
+        counts = np.bincount([w for w, _ in answers], minlength=plan.n)
+        np.testing.assert_array_equal(tool.windows([v]).answers(plan.n), counts)
+        most = [promise.local_epsilon(plan, int(count)) for count in counts]
+        assert (analysis.privacy.epsilon[:, v] <= np.array(most) * (1 + 1e-9)).all()
+    assert {c.id: c.status for c in analysis.checks}["exposure"] is Status.PASS
+
+
+def test_a_ring_of_responses_costs_what_its_plan_promises(tmp_path):
+    """Without faults the worst pair meets exactly the windows of theory.md 5."""
+    write_run(tmp_path, plan_text("ring", 6, 4, **RESPONSES), 1)
+    assert analysis_of(tmp_path).privacy.worst_epsilon == pytest.approx(shuffle.ring_epsilon(6, 4, 4, 0.3, 1e-6))
+
+
+def test_an_answer_without_company_costs_its_own_lie(tmp_path):
+    """user-0 and user-1 alone on a ring whose other users come and go: windows of one answer, no uniform elements."""
+    write_run(tmp_path, plan_text("ring", 5, 4, **RESPONSES), 1, Faults(dead=frozenset({2, 3, 4})))
+    analysis = analysis_of(tmp_path)
+    alone = promise.local_epsilon(analysis.run.plan, 3)
+    assert analysis.privacy.worst_epsilon > alone
+    assert {c.id: c.status for c in analysis.checks}["exposure"] is Status.PASS
 
 
 def test_colluders_are_one_observer(tmp_path):

@@ -2,7 +2,7 @@
 
 import itertools
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 
 import numpy as np
 import pytest
@@ -101,6 +101,27 @@ def test_one_answer_alone_is_plain_randomised_response():
     assert shuffle.local_epsilon(1, 5, 0.3, 1e-9) == pytest.approx(Response(5, 0.3).epsilon)
     assert shuffle.cycles_epsilon([(1, 1)], 5, 0.3, 1e-9) == pytest.approx(Response(5, 0.3).epsilon)
     assert Response(5, shuffle.local_gamma(1.3, 5)).epsilon == pytest.approx(1.3)
+
+
+@pytest.mark.parametrize("buckets,gamma", [(2, 0.2), (3, 0.5), (8, 0.9)])
+@pytest.mark.parametrize("answers", [1, 2, 7, 40])
+def test_local_dp_of_several_answers_is_the_exact_hockey_stick(buckets, gamma, answers):
+    """Against the sum over how many answers said u's value, how many the other one: delta at the epsilon found."""
+    delta = 1e-6
+    epsilon = shuffle.local_epsilon(answers, buckets, gamma, delta)
+    truth, lie, neither = 1 - gamma + gamma / buckets, gamma / buckets, gamma * (buckets - 2) / buckets
+    total = 0.0
+    for said, other in itertools.product(range(answers + 1), repeat=2):
+        if (rest := answers - said - other) >= 0:
+            ways = math.comb(answers, said) * math.comb(answers - said, other) * neither**rest
+            total += max(0.0, ways * truth**said * lie**other - math.exp(epsilon) * ways * lie**said * truth**other)
+    assert total == pytest.approx(delta, rel=1e-6)
+    grid = shuffle.composed_epsilon(Response(buckets, gamma), Counter({Window(0): answers}), delta)
+    assert epsilon <= grid * (1 + 1e-12) and grid == pytest.approx(epsilon, rel=1e-3)
+
+
+def test_local_dp_of_very_many_answers_is_a_number():
+    assert 600 < shuffle.local_epsilon(1000, 2, 0.2, 1e-6) < 1000 * Response(2, 0.2).epsilon
 
 
 def test_table_cut_off_far_from_the_mean_loses_no_more_than_it_says():
