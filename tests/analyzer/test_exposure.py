@@ -147,13 +147,14 @@ def test_a_ring_of_responses_costs_what_its_plan_promises(tmp_path):
     assert analysis_of(tmp_path).privacy.worst_epsilon == pytest.approx(shuffle.ring_epsilon(6, 4, 4, 0.3, 1e-6))
 
 
-def test_an_answer_without_company_costs_its_own_lie(tmp_path):
-    """user-0 and user-1 alone on a ring whose other users come and go: windows of one answer, no uniform elements."""
-    write_run(tmp_path, plan_text("ring", 5, 4, **RESPONSES), 1, Faults(dead=frozenset({2, 3, 4})))
+def test_a_ring_with_too_few_answers_is_neither_right_nor_wrong(tmp_path):
+    """The plan counts on 40 users; two alone answer, so a window is one answer without uniform elements."""
+    text = plan_text("ring", 40, 4, task=HISTOGRAM, noise="gamma = 0.9")
+    write_run(tmp_path, text, 1, Faults(dead=frozenset(range(2, 40))))
     analysis = analysis_of(tmp_path)
-    alone = promise.local_epsilon(analysis.run.plan, 3)
-    assert analysis.privacy.worst_epsilon > alone
-    assert {c.id: c.status for c in analysis.checks}["exposure"] is Status.PASS
+    (check,) = (check for check in analysis.checks if check.id == "exposure")
+    assert analysis.privacy.worst_epsilon > promise.local_epsilon(analysis.run.plan, 3)
+    assert check.status is Status.UNKNOWN and "2 users answered in every round" in check.observed
 
 
 def test_colluders_are_one_observer(tmp_path):
