@@ -72,6 +72,7 @@ class Collector:
         self._rows: dict[tuple[int, int], int] = {}
         self._open: OrderedDict[int, tuple[int, Payload]] = OrderedDict()
         self._tallied: set[int] = set()
+        self._starts = 0
 
     def open(self, user: int, path: Path, with_values: bool) -> None:
         """The records that follow are ``user``'s."""
@@ -80,6 +81,7 @@ class Collector:
         if with_values:
             self._with_values.add(user)
         self._rows, self._open, self._tallied = {}, OrderedDict(), set()
+        self._starts = 0
 
     def add(self, line: int, record: Record, time_s: float) -> None:
         fields = record.fields
@@ -100,9 +102,15 @@ class Collector:
                 text = f"gave up epoch {fields['epoch'][0]} at step {fields['step']}"
                 self._events.append(Event(self._user, "abandoned", text, time_s, line))
             case "start":
-                self._events.append(Event(self._user, "start", "process started", time_s, line))
+                self._started(line, time_s)
             case "header" if line > 1:
                 raise ValueFormatError("a second header: two logs in one file")
+
+    def _started(self, line: int, time_s: float) -> None:
+        """The first start of a log is no event; every further one is a restart."""
+        if self._starts:
+            self._events.append(Event(self._user, "restart", "was started again", time_s, line))
+        self._starts += 1
 
     def _who(self, value: object) -> int:
         """A user named by name or by index."""

@@ -53,7 +53,7 @@ class Analysis:
         """One card per user, in plan order."""
         logs, numbers = self.run.logs, self.privacy
         held = visits_per_user(self.run)
-        events = np.bincount([event.user for event in logs.events if event.kind != "start"], minlength=logs.plan.n)
+        events = np.bincount([event.user for event in logs.events], minlength=logs.plan.n)
         cards = []
         for user in range(logs.plan.n):
             gave = learned = None

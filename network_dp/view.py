@@ -8,7 +8,7 @@ shortest-repr float64 for SGD, so every value survives bit for bit.
 kind        meaning and fields (beside ``kind``)
 =========== ================================================================================================
 header      schema, run, plan, user, values (are payloads logged?), insecure
-start       the process (re)started: time
+start       the process started: life (1 the first time, one more at every restart), time
 visit       the user took charge of a token: epoch, step, visit, cause, from, tag, received, base, time
             cause "handoff": received from ``from``; "start": the initial token (step 0 on the complete graph,
             where the starter only draws the first holder; step 1, its own position, on the ring);
@@ -46,7 +46,7 @@ SCHEMA: Final = "network-dp/view/1"
 #: kind -> (required fields, optional fields)
 FIELDS: Final[Mapping[str, tuple[frozenset[str], frozenset[str]]]] = {
     "header": (frozenset({"schema", "run", "plan", "user", "values", "insecure"}), frozenset()),
-    "start": (frozenset(), frozenset({"time"})),
+    "start": (frozenset(), frozenset({"life", "time"})),
     "visit": (
         frozenset({"epoch", "step", "visit", "cause", "from"}),
         frozenset({"tag", "received", "base", "time"}),
@@ -96,7 +96,7 @@ class Record:
 
 _TEXT: Final = json.JSONEncoder(separators=(",", ":"), allow_nan=False)
 _SHORT: Final = 16
-_WHOLE = ("step", "visit", "units", "count", "contributions")
+_WHOLE = ("step", "visit", "units", "count", "contributions", "life")
 
 
 def _is_whole(value: object) -> bool:

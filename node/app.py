@@ -7,6 +7,7 @@ import logging
 import math
 import signal
 import sys
+import time
 import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -133,6 +134,7 @@ async def _with_journal(
         insecure=plan.insecure_seed is not None,
     )  # fmt: skip
     view_log = ViewLog(bundle.state / "view.jsonl", header)
+    view_log.append(view.encode("start", life=life, time=time.time()))
     if journal.fresh and clipped:
         view_log.append(view.encode("clipped", count=clipped))
 

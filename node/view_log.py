@@ -13,6 +13,7 @@ from pathlib import Path
 from node.errors import DiskFullError
 
 TAIL_LINES = 64  # a visit that is refused again and again leaves many lines behind its first
+_NOT_WALK = (b'{"kind":"peer"', b'{"kind":"start"')
 
 
 class ViewLog:
@@ -70,7 +71,7 @@ def _timeless(line: str) -> str:
 
 
 def _tail(path: Path) -> tuple[list[str], int]:
-    """The last lines about the walk (a silent neighbour's lines can be any number), and where the last line ends."""
+    """The last lines about the walk (others can be any number in between), and where the last line ends."""
     size = path.stat().st_size
     with path.open("rb") as file:
         span = 1 << 16
@@ -81,7 +82,7 @@ def _tail(path: Path) -> tuple[list[str], int]:
             end = data.rfind(b"\n") + 1
             lines = data[:end].split(b"\n")[:-1]
             whole = lines if start == 0 else lines[1:]
-            walk = [line for line in whole if not line.startswith(b'{"kind":"peer"')]
+            walk = [line for line in whole if not line.startswith(_NOT_WALK)]
             if start == 0 or len(walk) >= TAIL_LINES:
                 return [line.decode(errors="replace") for line in walk[-TAIL_LINES:]], start + end
             span *= 4

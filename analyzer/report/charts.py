@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from html import escape
 from typing import Final
 
@@ -16,7 +17,7 @@ from analyzer.judge import Analysis, visits_per_user
 from analyzer.privacy import n_live
 from analyzer.promise import exposure_tail, has_walk_law
 from analyzer.report.svg import Frame, blocks, heat, nice_ticks, number, png
-from analyzer.tables import HANDOFF, START, Floats
+from analyzer.tables import HANDOFF, REISSUE, START, Event, Floats
 from analyzer.values import CELLS
 from network_dp.plan import SgdTask
 
@@ -228,7 +229,7 @@ def timeline(analysis: Analysis) -> str:
     if len(rows) == 0:
         return ""
     origin = float(rows["time"].min()) if timed else 0.0
-    faults = [event for event in logs.events if event.kind != "start" and timed and math.isfinite(event.time)]
+    faults = _faults(analysis) if timed else []
     last = max([float(x.max()), *(event.time - origin for event in faults)])
     frame = Frame((0.0, last), (-0.5, run.plan.n - 0.5), "Timeline")
     order = np.argsort(x, kind="stable")
@@ -241,13 +242,41 @@ def timeline(analysis: Analysis) -> str:
         tip = f"{logs.name(event.user)} {event.text}"
         frame.dot(max(0.0, event.time - origin), float(event.user), "fault", 4, tip)
     if faults:
-        frame.key("fault", f"{len(faults)} faults noticed")
+        frame.key("fault", _told(faults))
     frame.key("observed", "the token's place")
     ticks = [y for y in nice_ticks(0, run.plan.n - 1) if y == int(y)]
     frame.axes("seconds" if timed else "step", "user", y_ticks=ticks)
     return figure(
-        "Timeline", frame.render(), "Where the token was, and when somebody found a neighbour down or gave a branch up."
+        "Timeline",
+        frame.render(),
+        "Where the token was, and when somebody was started again, found a neighbour down, gave a branch up or took an "
+        "old token up again.",
     )
+
+
+def _faults(analysis: Analysis) -> list[Event]:
+    """Everything off the straight path that has a time, re-issues included, in order."""
+    logs = analysis.run.logs
+    again = logs.visits[logs.visits["cause"] == REISSUE]
+    taken_up = [
+        Event(int(row["user"]), "reissue", f"took the token of step {row['step']} up again", row["time"], row["line"])
+        for row in again
+    ]
+    found = [event for event in [*logs.events, *taken_up] if math.isfinite(event.time)]
+    return sorted(found, key=lambda event: event.time)
+
+
+_KINDS: Final = {
+    "restart": ("restart", "restarts"),
+    "peer": ("neighbour found down or up", "neighbours found down or up"),
+    "abandoned": ("branch given up", "branches given up"),
+    "reissue": ("re-issue", "re-issues"),
+}
+
+
+def _told(faults: list[Event]) -> str:
+    counts = Counter(event.kind for event in faults)
+    return ", ".join(f"{counts[kind]} {words[counts[kind] > 1]}" for kind, words in _KINDS.items() if counts[kind])
 
 
 def gradients(analysis: Analysis) -> str:

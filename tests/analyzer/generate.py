@@ -77,7 +77,7 @@ class Walk:
         for user in range(plan.n):
             self.log(user, "header", schema=view.SCHEMA, run=run_id, plan=self.hash, user=self.names[user],
                      values=True, insecure=True)  # fmt: skip
-            self.log(user, "start", time=self.time)
+            self.log(user, "start", life=1)
         self.epoch = (0, self.start)
         self.token: dict[str, Any] = {
             "payload": [0.0 if self.sgd else 0] * self.size, "w": 0, "seen": {}, "count": 0, "dummies": 0,

@@ -43,6 +43,12 @@ def test_no_value_time_or_key_survives(shown):
         assert max(numbers_in(lines)) <= 60, "no number larger than a step: tokens and times are far larger"
 
 
+def test_starts_are_left_out(shown):
+    """When a process was started, and how often, is nobody else's business."""
+    assert any(line["kind"] == "start" for line in tamper.read(shown / "run", "user-1"))
+    assert '"start"' not in (shown / "shown" / "user-1.jsonl").read_text().replace('"cause":"start"', "")
+
+
 def test_a_tag_cannot_be_tested_against_a_guess(shown):
     """Nothing exported links a tag to its token: equal exports come from any values under other keys."""
     lines = tamper.read(shown / "run", "user-1")

@@ -13,6 +13,7 @@ import pytest
 from analyzer.analysis import analyze_runs
 from analyzer.report.page import write
 from analyzer.report.svg import blocks, nice_ticks
+from tests.analyzer import tamper
 from tests.analyzer.conftest import SGD
 from tests.analyzer.generate import Faults, plan_text, write_run
 
@@ -61,6 +62,21 @@ def test_the_page_says_what_the_issue_asks_for(tmp_path):
         assert heading in text
     assert text.index("class='verdict'>PASS") < text.index("The walk"), "the verdict is on top"
     assert "edge lost" in text, "the abandoned branch is drawn"
+
+
+def test_the_timeline_shows_restarts_and_reissues(tmp_path):
+    """The first start of a log is the ordinary one; only those that follow are events."""
+    write_run(tmp_path / "run", plan_text(), 1, Faults(lose_at=20, lose_after=3))
+    lines = tamper.read(tmp_path / "run", "user-2")
+    middle = lines[len(lines) // 2]["time"]
+    start = {"kind": "start", "life": 2, "time": middle}
+    tamper.rewrite(tmp_path / "run", "user-2", [*lines[: len(lines) // 2], start, *lines[len(lines) // 2 :]])
+    analyses = analyze_runs([tmp_path / "run"])
+    (path,) = write(analyses, tmp_path / "report.html")
+    text = path.read_text()
+    assert "1 restart, " in text and "1 re-issue<" in text
+    assert "<title>user-2 was started again</title>" in text and "up again</title>" in text
+    assert [card.events for card in analyses.runs[0].cards()][2] >= 1
 
 
 def test_sgd_shows_its_learning(tmp_path):

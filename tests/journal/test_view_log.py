@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from network_dp import view
-from node.view_log import ViewLog
+from node.view_log import TAIL_LINES, ViewLog
 
 HEADER = view.encode("header", schema=view.SCHEMA, run="r", plan="p", user="u", values=True, insecure=False)
 
@@ -68,6 +68,15 @@ def test_after_the_start_equal_lines_are_new_lines(tmp_path: Path) -> None:
     log.append(peer)
     log.close()
     assert path.read_text().splitlines() == [HEADER, peer, peer]
+
+
+def test_restarts_are_kept_and_do_not_hide_the_lines_before_them(tmp_path: Path) -> None:
+    path = tmp_path / "view.jsonl"
+    logged(path, visit(1))
+    starts = [view.encode("start", life=life, time=float(life)) for life in range(2, 2 + 3 * TAIL_LINES)]
+    for line in starts:
+        logged(path, line, visit(1, time=99.0))
+    assert path.read_text().splitlines() == [HEADER, visit(1), *starts]
 
 
 def test_a_very_long_last_line_is_read_whole(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from analyzer.judge import analyze
 from coordinator_free_launcher.bundle import user_folder
 from coordinator_free_launcher.launch import Launch, LaunchError, Outcome, launch
 from network_dp.plan import Plan
@@ -65,8 +66,22 @@ def test_a_run_that_was_stopped_in_the_middle_goes_on_and_is_conserved(tmp_path:
     assert stopped.codes == dict.fromkeys(plan.names, exits.STOPPED)
     assert stopped.result is None
     check_nothing_is_left(plan, run)
-    _check(Ran(run, launch(run)))
+    again = Ran(run, launch(run))
+    _check(again)
     check_nothing_is_left(plan, run)
+    _check_restarts(again)
+
+
+def _check_restarts(ran: Ran) -> None:
+    """Every user logged both of its starts, with nothing but their number and time; the analyzer dates the second."""
+    for records in ran.views.values():
+        starts = [record.fields for record in records if record.kind == "start"]
+        assert [fields["life"] for fields in starts] == [1, 2]
+        assert all(fields.keys() == {"life", "time"} for fields in starts)
+        assert records[1].kind == "start", "right behind the header"
+    events = analyze([ran.folder]).run.logs.events
+    seconds = [[r.fields["time"] for r in records if r.kind == "start"][1] for records in ran.views.values()]
+    assert [event.time for event in events if event.kind == "restart"] == seconds
 
 
 def test_ctrl_c_stops_everybody_and_the_next_launch_goes_on(tmp_path: Path) -> None:
