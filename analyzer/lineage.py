@@ -108,13 +108,19 @@ def _explain(logs: Logs, visit: int, tagged: int, findings: Findings) -> int:
 
 
 def _bases(logs: Logs, link: Ints) -> None:
-    """A re-issue's parent: the token its user had sent at the base hop."""
-    sents = logs.sents
-    for visit, (epoch, step) in logs.bases.items():
-        mine = sents["user"] == logs.visits["user"][visit]
-        rows = np.flatnonzero(mine & (sents["epoch"] == epoch) & (sents["step"] == step))
-        if len(rows):
-            link[visit] = rows[-1]
+    """A re-issue's parent: the token its user had sent at the base hop, or had received there when its task never ran.
+
+    In the order of the log: a user may take up again what it had itself taken up."""
+    for visit, (epoch, step) in sorted(logs.bases.items()):
+        user = logs.visits["user"][visit]
+        sent, got = (
+            np.flatnonzero((table["user"] == user) & (table["epoch"] == epoch) & (table["step"] == step))
+            for table in (logs.sents, logs.visits)
+        )
+        if len(sent):
+            link[visit] = sent[-1]
+        elif len(got):
+            link[visit] = link[got[-1]]
         elif step == 0:
             link[visit] = ROOT
 
@@ -187,8 +193,8 @@ def _accepted(logs: Logs, sents: Rows, parent: Ints) -> tuple[Ints, bool]:
 def build(logs: Logs) -> Lineage:
     """The tree of all sent tokens, and the branch that led to the result."""
     link, findings, checked = _links(logs)
-    _bases(logs, link)
     ghosts, ghost_parents = _ghosts(logs, link)
+    _bases(logs, link)
     sents = np.concatenate([logs.sents, ghosts])
     visit_rows = logs.sents["row"].astype(np.int64)
     parent = np.where(visit_rows >= 0, link[visit_rows] if len(link) else LOST, LOST)

@@ -27,6 +27,7 @@ class Faults:
     dead: frozenset[int] = frozenset()  # ring: never reachable
     lose_at: int | None = None  # the token sent for this step is lost with its receiver; its sender re-issues it
     lose_after: int = 0  # so many hops of the lost branch are walked before it is lost
+    unrun_at: int | None = None  # this step's holder does nothing with the token; later it takes up what it received
     refuse_at: int | None = None  # the first receiver drawn for this step refuses
     noise_scale: Mapping[int, float] = field(default_factory=dict)  # user -> factor on its noise
     choose: Callable[[np.random.Generator, int, int], int] | None = None  # (rng, holder, n) -> next
@@ -244,6 +245,11 @@ class Walk:
         user, step = self.start, 1 if self.ring else 0
         self.arrive(user, step, "start", None)
         while True:
+            if step == self.faults.unrun_at and self.epoch[0] == 0:
+                to, next_step = self.take_up(user, step, [*self.epoch, step])
+                assert to is not None
+                self.arrive(to, next_step, "handoff", user)
+                user, step = to, next_step
             to, next_step = self.next_hop(user, step)
             if step == 0:
                 fields: dict[str, Any] = {
@@ -283,8 +289,13 @@ class Walk:
             self.token = self.leave(holder, after, self.send(holder, step, after, next_step))
             self.log(holder, "abandoned", epoch=list(old_epoch), step=step, by=[1, issuer])
             sender, holder, step = holder, after, next_step
-        self.token, self.epoch = kept, (1, issuer)
-        self.arrive(issuer, old_step - 1, "reissue", None, base=[*old_epoch, old_step])
+        self.token = kept
+        return self.take_up(issuer, old_step, [*old_epoch, old_step])
+
+    def take_up(self, issuer: int, old_step: int, base: list[int]) -> tuple[int | None, int]:
+        """The token again, in a new epoch, from before ``old_step``, with fresh noise and no contribution."""
+        self.epoch = (1, issuer)
+        self.arrive(issuer, old_step - 1, "reissue", None, base=base)
         next_to, next_step = self.next_hop(issuer, old_step - 1)
         units = 1 if self.sgd or self.rr else self.plan.unit_count
         if self.faults.stale_reissue:

@@ -39,6 +39,7 @@ def traced(run, observers=None):
     visits = {(u, x["visit"]): x for u, x in lines if x["kind"] == "visit"}
     sents = [(u, x) for u, x in lines if x["kind"] in ("sent", "finish")]
     by_tag = {x["tag"]: (u, x) for u, x in sents if "tag" in x}
+    received = {(u, (*x["epoch"], x["step"])): x.get("tag") for (u, _), x in visits.items()}
 
     def parent(u, x):
         visit = visits[u, x["visit"]]
@@ -46,7 +47,8 @@ def traced(run, observers=None):
             return by_tag[visit["tag"]]
         if visit["cause"] == "reissue":
             *epoch, step = visit["base"]
-            return next((w, y) for w, y in sents if w == u and y["epoch"] == epoch and y["step"] == step)
+            mine = [(w, y) for w, y in sents if w == u and y["epoch"] == epoch and y["step"] == step]
+            return mine[0] if mine else by_tag[received[u, (*epoch, step)]]
         return None
 
     def parts(u, x, observer):
@@ -96,6 +98,7 @@ def oracle(run, observers=None):
         (plan_text(n=4, length=25, caps="contributions = 3\nedge = 1"), None),
         (plan_text(n=4, length=25), Faults(lose_at=12, lose_after=3)),
         (plan_text(n=4, length=25), Faults(lose_at=12)),
+        (plan_text(n=4, length=25), Faults(unrun_at=12)),
         (plan_text(n=4, length=25), Faults(refuse_at=9)),
         (plan_text("ring", 4, 3), None),
         (plan_text("ring", 5, 3), Faults(dead=frozenset({3}))),
