@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from analyzer.analysis import analyze_runs
+from analyzer.export import export
 from analyzer.verdict import Status
+from tests.analyzer import tamper
 from tests.analyzer.conftest import GRID, HISTOGRAM, SGD
 from tests.analyzer.generate import Faults, plan_text, write_run
 
@@ -46,6 +48,35 @@ def test_an_honest_run_with_faults_passes(tmp_path, text, faults):
     write_run(tmp_path, text, 11, faults)
     analyses = analyze_runs([tmp_path])
     assert analyses.status is Status.PASS, failures(analyses)
+
+
+def sent_again(run, before):
+    """One hand-over of a ring, and in front of it another of the same hop: refused, then sent again."""
+    lines = tamper.read(run, "user-2")
+    place = next(i for i, line in enumerate(lines) if line["kind"] == "sent" and line["units"] == 1)
+    lines.insert(place, {**lines[place], "tag": "0" * 64, **before(lines[place])})
+    tamper.rewrite(run, "user-2", lines)
+
+
+def test_more_noise_for_the_same_hop_is_no_redrawn_noise(tmp_path):
+    """Refused, topped up for somebody else who is down, and back to the first receiver: theory.md 8.1 allows it."""
+    write_run(tmp_path, plan_text("ring", 5, 4), 1)
+    sent_again(tmp_path, lambda x: {"units": 0, "noise": [0], "sent": [x["sent"][0] - x["noise"][0]]})
+    (analysis,) = analyze_runs([tmp_path]).runs
+    assert {check.id: check.status for check in analysis.checks}["redraw"] is Status.PASS
+
+
+def test_another_tag_without_values_proves_nothing(tmp_path):
+    """The same bytes under a new tag: fine where the bytes are shown, open where they are not."""
+    write_run(tmp_path / "run", plan_text("ring", 5, 4), 1)
+    sent_again(tmp_path / "run", lambda x: {})
+    statuses = []
+    for user in (f"user-{u}" for u in range(5)):
+        export(tamper.log_of(tmp_path / "run", user), tmp_path / f"{user}.jsonl")
+    for paths in ([tmp_path / "run"], sorted(tmp_path.glob("*.jsonl"))):
+        (analysis,) = analyze_runs(paths, tmp_path / "run" / "plan.toml").runs
+        statuses.append({check.id: check.status for check in analysis.checks}["redraw"])
+    assert statuses == [Status.PASS, Status.UNKNOWN]
 
 
 @pytest.mark.slow
