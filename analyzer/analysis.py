@@ -13,7 +13,7 @@ from scipy.stats import chi2, norm
 from analyzer.chance import FALSE_ALARM, two_sided
 from analyzer.errors import InputError
 from analyzer.judge import Analysis, analyze
-from analyzer.truth import Truth
+from analyzer.truth import Truth, read_truth
 from analyzer.verdict import Check, Status, overall
 
 _LEAST_RUNS: Final = 2
@@ -47,7 +47,7 @@ def analyze_runs(
     groups = [[path] for path in paths if is_run(path)]
     if loose := [path for path in paths if not is_run(path)]:
         groups.append(loose)
-    runs = tuple(analyze(group, plan, colluders, max_colluders, truth) for group in groups)
+    runs = tuple(analyze(group, plan, colluders, max_colluders, truth or _truth_of(group)) for group in groups)
     first = runs[0].run
     for paths_of_run, analysis in zip(groups[1:], runs[1:], strict=True):
         if analysis.run.plan.hash != first.plan.hash:
@@ -56,6 +56,12 @@ def analyze_runs(
     if len(set(numbers)) < len(numbers):
         raise InputError(groups[-1][0], None, "is given twice: every run must be another one")
     return Analyses(runs, tuple(_together(runs)))
+
+
+def _truth_of(group: Sequence[Path]) -> Truth | None:
+    """A demo's run holds the truth about its made-up data (provision --demo-data); a real one does not."""
+    path = group[0] / "truth.json"
+    return read_truth(str(path)) if is_run(group[0]) and path.is_file() else None
 
 
 def _together(runs: Sequence[Analysis]) -> list[Check]:

@@ -74,6 +74,7 @@ def _privacy(analysis: Analysis) -> dict[str, Any]:
         "epsilon_limit": numbers.limit_epsilon,
         "promised_epsilon": numbers.promised,
         "local_epsilon": numbers.local,
+        "printed_epsilon": numbers.printed,
         "collusions": [_collusion(analysis, item) for item in numbers.collusions],
         "worst_pairs": [],
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from rich.console import Console
@@ -44,6 +45,7 @@ def show(analysis: Analysis, console: Console) -> None:
         console.print(f"[yellow]{note}[/]", soft_wrap=True)
     console.print(_table(analysis.checks, console.width))
     _numbers(analysis, console)
+    _usefulness(analysis, console)
 
 
 def _table(checks: Sequence[Check], width: int) -> Table:
@@ -68,6 +70,18 @@ def _table(checks: Sequence[Check], width: int) -> Table:
     return table
 
 
+def _usefulness(analysis: Analysis, console: Console) -> None:
+    """How good the result is, where that can be said."""
+    result = analysis.utility
+    if result.noise_std is not None:
+        off = "" if result.truth_error is None else f", off the truth by {result.truth_error:.4g}"
+        console.print(f"The {result.what}: expected error {result.noise_std:.4g} from noise{off}.")
+    if result.learning:
+        step, loss, accuracy = result.learning[-1]
+        right = "" if math.isnan(accuracy) else f", {accuracy:.1%} of it right"
+        console.print(f"The model after step {step}: loss {loss:.4g} on the test set{right}.")
+
+
 def _numbers(analysis: Analysis, console: Console) -> None:
     numbers, delta = analysis.privacy, analysis.run.plan.noise.delta
     if analysis.alone is not None:
@@ -87,6 +101,8 @@ def _numbers(analysis: Analysis, console: Console) -> None:
         rivals.append(f"promised before the run {numbers.promised:.4g}")
     if numbers.local is not None:
         rivals.append(f"local DP {numbers.local:.4g}")
+    if numbers.printed is not None:
+        rivals.append(f"the paper's printed bound {numbers.printed:.4g} (no verdict uses it)")
     if rivals:
         console.print("To compare, eps: " + ", ".join(rivals) + ".")
     for item in numbers.collusions:

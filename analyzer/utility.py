@@ -21,6 +21,7 @@ from analyzer.tables import Floats
 from analyzer.truth import Truth
 from analyzer.values import dimension
 from analyzer.verdict import Check, Status
+from network_dp.losses import loss_of
 from network_dp.plan import HistogramTask, Plan, SgdTask, SumTask
 from network_dp.utility import histogram_std
 
@@ -100,9 +101,25 @@ def _tolerance(run: Run, noise_std: float, count: int) -> float:
         noise = noise_std * math.sqrt(2) * math.log(2 * asked)  # a sum of Laplace draws has no heavier tail
     else:
         noise = noise_std * float(norm.isf(1 / (2 * asked)))
-    if plan.walk.topology == "ring":
-        return noise
-    return noise + _factor(plan) * _spread(plan) * math.sqrt(math.log(2 * asked) / (2 * count))
+    sampling = _sampling(run, count, 2 * asked)
+    return noise + (_factor(plan) * _spread(plan) * sampling if sampling else 0.0)
+
+
+def _sampling(run: Run, count: int, asked: float) -> float:
+    """How far the users' shares in the result may bend the mean, for values of width 1.
+
+    Whatever the shares, by their distance from 1/n each; on an undisturbed walk without caps, by Hoeffding's inequality
+    if that is less. On an undisturbed ring the shares are equal.
+    """
+    plan, lineage = run.plan, run.lineage
+    given = lineage.sents["user"][lineage.accepted][lineage.sents["real"][lineage.accepted]]
+    shares = np.bincount(given, minlength=plan.n) / max(1, len(given))
+    bent = float(np.abs(shares - 1 / plan.n).sum()) / 2
+    capped = plan.caps.contributions is not None or plan.caps.edge is not None
+    undisturbed = run.logs.with_values == frozenset(range(plan.n)) and not run.logs.ever_down
+    if plan.walk.topology == "ring" or capped or not undisturbed:
+        return bent
+    return min(bent, math.sqrt(math.log(asked) / (2 * count)))
 
 
 def _own_noise(run: Run) -> Floats | None:
@@ -148,22 +165,24 @@ def measure(run: Run, given: Truth | None = None) -> Utility:
 
 
 def learning(run: Run, given: Truth | None) -> tuple[tuple[int, float, float], ...]:
-    """Loss and accuracy on the test set along the accepted branch, where models were logged."""
+    """Loss and accuracy on the test set along the accepted branch, where models were logged; ridge has no accuracy."""
     task = run.plan.task
-    if given is None or not isinstance(task, SgdTask) or not given.test_rows or task.loss == "ridge":
+    if given is None or not isinstance(task, SgdTask) or not given.test_rows:
         return ()
-    rows = np.array(given.test_rows)
+    rows, labels = np.array(given.test_rows), np.array(given.test_labels)
     if rows.shape[1] != task.features:
         return ()
     rows = np.hstack([rows, np.ones((len(rows), int(task.intercept)))])
     rows = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-300)
-    signs = np.where(np.array(given.test_labels) > 0, 1.0, -1.0)
+    loss = loss_of(task)
+    bound = task.label_bound
+    labels = np.where(labels > 0, 1.0, -1.0) if loss.binary else np.clip(labels, -bound, bound)
     found = []
     for row in run.lineage.accepted.tolist():
         if row in run.logs.models:
-            margin = signs * (rows @ np.array(run.logs.models[row]))
-            loss = float(np.mean(np.logaddexp(0.0, -margin)))
-            found.append((int(run.lineage.sents["step"][row]), loss, float(np.mean(margin > 0))))
+            scores = rows @ np.array(run.logs.models[row])
+            right = float(np.mean(labels * scores > 0)) if loss.binary else math.nan
+            found.append((int(run.lineage.sents["step"][row]), float(np.mean(loss.value(scores, labels))), right))
     return tuple(found)
 
 

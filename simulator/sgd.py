@@ -14,10 +14,10 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
+from network_dp.losses import loss_of
 from network_dp.plan import SgdTask
 from node.noise import Source, discrete_gaussian
 from node.tasks.fixed_point import to_grid
-from node.tasks.losses import loss_of
 from node.tasks.sgd import GRID_BITS
 from simulator.datasets import Problem
 

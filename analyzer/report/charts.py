@@ -305,12 +305,18 @@ def gradients(analysis: Analysis) -> str:
 
 def _learning(analysis: Analysis) -> str:
     points = analysis.utility.learning
-    top = max(1.0, *(loss for _, loss, _ in points)) * 1.05
+    loss_name = {"logistic": "logistic loss", "ridge": "squared loss", "smoothed_hinge": "smoothed hinge loss"}
+    task = analysis.run.plan.task
+    assert isinstance(task, SgdTask)
+    graded = not math.isnan(points[-1][2])
+    top = max([1.0 if graded else 0.0, *(loss for _, loss, _ in points)]) * 1.05
     frame = Frame((0.0, float(points[-1][0])), (0.0, top), "Learning along the walk")
-    frame.line([(float(step), accuracy) for step, _, accuracy in points], "observed", "accuracy on the test set")
-    frame.line([(float(step), loss) for step, loss, _ in points], "law", "logistic loss on the test set")
-    frame.axes("step", "accuracy, loss")
-    caption = f"The model after each part of the walk; at the end {points[-1][2]:.1%} of the test set is right."
+    if graded:
+        frame.line([(float(step), accuracy) for step, _, accuracy in points], "observed", "accuracy on the test set")
+    frame.line([(float(step), loss) for step, loss, _ in points], "law", f"{loss_name[task.loss]} on the test set")
+    frame.axes("step", "accuracy, loss" if graded else "loss")
+    last = f"{points[-1][2]:.1%} of the test set is right" if graded else f"the loss is {points[-1][1]:.3g}"
+    caption = f"The model after each part of the walk; at the end {last}."
     return figure("Learning", frame.render(), caption)
 
 

@@ -1,7 +1,4 @@
-"""eps against delta for the worst pair: this run, the promise, local DP, and the paper's printed bound.
-
-The only place of the analyzer that shows printed formulas; no verdict looks at them (theory.md 9).
-"""
+"""eps against delta for the worst pair: this run, the promise, local DP, and the paper's printed bound."""
 
 from __future__ import annotations
 
@@ -11,36 +8,18 @@ from dataclasses import replace
 import numpy as np
 
 from analyzer.judge import Analysis
+from analyzer.printed import printed_epsilon
 from analyzer.promise import local_epsilon, promised_epsilon
 from analyzer.report.charts import figure
 from analyzer.report.svg import Frame
-from network_dp import bounds, printed
-from network_dp.plan import Plan, SgdTask
+from network_dp import bounds
+from network_dp.plan import Plan
 
 Curve = list[tuple[float, float]]
 
 
 def _at(plan: Plan, delta: float) -> Plan:
     return replace(plan, noise=replace(plan.noise, delta=delta))
-
-
-def printed_epsilon(plan: Plan, delta: float) -> float | None:
-    """What the paper's own theorem would state for this plan at ``delta`` (its deltas split evenly)."""
-    sigma, walk = plan.noise.sigma, plan.walk
-    if plan.noise.mechanism != "gaussian" or sigma is None:
-        return None
-    if isinstance(plan.task, SgdTask):
-        if walk.topology == "ring":
-            return None
-        most = printed.visits(plan.n, plan.total_steps, delta / 2)
-        return printed.theorem_4_numeric(sigma, plan.task.lipschitz, most, plan.n, delta / 2)
-    if walk.topology == "ring":
-        rounds = walk.rounds or 1
-        single = math.sqrt(2 * math.log(1.25 * 2 * rounds / delta)) * plan.sensitivity / sigma
-        return printed.theorem_1(rounds, single, delta / (2 * rounds), delta / 2).epsilon
-    cycles = printed.visits(plan.n, plan.total_steps, delta / 3) + plan.total_steps / plan.n
-    single = math.sqrt(2 * math.log(1.25 * 3 * cycles / delta)) * plan.sensitivity / sigma
-    return printed.theorem_3(plan.n, plan.total_steps, single, delta / (3 * cycles), delta / 3, delta / 3).epsilon
 
 
 def profile(analysis: Analysis) -> str:
@@ -92,6 +71,7 @@ def _bars(analysis: Analysis) -> str:
         ("observed", "mean pair", numbers.mean_epsilon),
         ("law", "promised", numbers.promised),
         ("local", "local DP", numbers.local),
+        ("printed", "the paper's printed bound", numbers.printed),
     ]
     bars = [(kind, text, y) for kind, text, y in shown if y is not None and math.isfinite(y)]
     frame = Frame((-0.6, len(bars) - 0.4), (0.0, max(y for _, _, y in bars) * 1.15), "Epsilon compared")

@@ -14,13 +14,13 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from network_dp.losses import loss_of
 from network_dp.plan import Plan, PlanError, SgdTask
 from node.noise import Source, discrete_gaussian
 from node.tasks.additive import add
 from node.tasks.base import LocalData, Noise, Payload, PayloadError, Tally, TaskError, require_full_noise
 from node.tasks.data import Table
 from node.tasks.fixed_point import GAUSSIAN_REACH, REISSUES_MAX, to_grid
-from node.tasks.losses import loss_of
 from node.tasks.vectors import unit_rows
 
 QUICK_DIMENSION_MAX = 1 << 10

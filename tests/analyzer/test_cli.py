@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 
 import pytest
 import typer
@@ -11,7 +12,7 @@ from typer.testing import CliRunner
 from coordinator_free_launcher import cli_analyze
 from tests.analyzer import tamper
 from tests.analyzer.conftest import SGD
-from tests.analyzer.generate import plan_text, write_run
+from tests.analyzer.generate import Faults, plan_text, write_run
 
 
 @pytest.fixture
@@ -99,6 +100,51 @@ def test_one_user_alone_gets_its_own_numbers(call, run):
     status = {check["id"]: check["status"] for check in body["checks"]}
     assert status.pop("visits") == "PASS"
     assert set(status.values()) == {"UNKNOWN"}, "the rest is unknown, never a PASS"
+
+
+def hinge(score, label):
+    gap = 1 - score * label
+    return 0.0 if gap < 0 else gap**2 / (2 * 0.5) if gap < 0.5 else gap - 0.25
+
+
+@pytest.mark.parametrize(
+    ("loss", "oracle", "graded"),
+    [
+        ('loss = "logistic"', lambda score, label: math.log1p(math.exp(-score * label)), True),
+        ('loss = "smoothed_hinge"\nsmoothing = 0.5', hinge, True),
+        ('loss = "ridge"\nlabel_bound = 1.0', lambda score, label: (score - label) ** 2 / 2, False),
+    ],
+)
+def test_every_loss_is_followed_along_the_walk_of_a_run_that_holds_its_truth(call, tmp_path, loss, oracle, graded):
+    """The truth.json of a demo is found beside the plan, and the last loss is that of the published model."""
+    walk = write_run(tmp_path, plan_text(n=4, length=40, task=f"{SGD}\n{loss}", noise="sigma = 0.5"), 1)
+    rows, labels = [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, -1.0]], [1, -1, 1]
+    (tmp_path / "truth.json").write_text(json.dumps({"test_features": rows, "test_labels": labels}))
+    body = json.loads(call("analyze", tmp_path, "--json").stdout)
+    scores = [sum(a * b for a, b in zip([*row, 1.0], walk.final["payload"], strict=True)) / 2**0.5 for row in rows]
+    wanted = sum(oracle(score, label) for score, label in zip(scores, labels, strict=True)) / 3
+    step, found, accuracy = body["utility"]["learning"][-1]
+    assert step == 40 and found == pytest.approx(wanted)
+    assert (accuracy is not None) is graded
+    assert f"loss {wanted:.4g} on the test set" in call("analyze", tmp_path).stdout
+
+
+def test_users_that_were_skipped_do_not_make_the_result_wrong(call, tmp_path):
+    """The ring's mean is that of who took part; how far that may be from everybody's mean is part of the bound."""
+    text = plan_text("ring", 6, 40, task='kind = "mean"', noise="sigma = 0.05\ngrid = 0.0000152587890625")
+    walk = write_run(tmp_path, text, 1, Faults(dead=frozenset({1, 4})))
+    mean = sum(x for (x,) in walk.data) / 6
+    for told, status in ((mean, "PASS"), (mean + 1.0, "FAIL")):
+        (tmp_path / "truth.json").write_text(json.dumps({"mean": [told]}))
+        body = json.loads(call("analyze", tmp_path, "--json").stdout)
+        assert {check["id"]: check["status"] for check in body["checks"]}["truth"] == status
+    assert abs(body["utility"]["estimate"][0] - mean) > 6 * body["utility"]["noise_std"], "noise alone is no excuse"
+
+
+def test_the_printed_bound_is_shown_to_compare(call, run):
+    body = json.loads(call("analyze", run, "--json").stdout)
+    assert body["privacy"]["printed_epsilon"] > body["privacy"]["worst_epsilon"]
+    assert "the paper's printed bound" in " ".join(call("analyze", run).stdout.split())
 
 
 def test_a_test_set_shows_how_the_model_learned(call, tmp_path):

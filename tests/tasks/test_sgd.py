@@ -12,11 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from network_dp.losses import loss_of
 from network_dp.plan import Plan, PlanError, SgdTask
 from network_dp.plan_reader import from_dict
 from node.noise import SeededSource
 from node.tasks import DataError, PayloadError, Tally, TaskError, make_task, table_of
-from node.tasks.losses import loss_of
 from node.tasks.sgd import Sgd
 from node.tasks.vectors import unit_rows
 
