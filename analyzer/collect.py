@@ -165,7 +165,8 @@ class Collector:
         ):
             self._tallied.add(visit)
         self._keep(contribution if real else None, noise)
-        if self._stride and step % self._stride == 0 and values["sent"] is not None:
+        kept = self._stride and (step % self._stride == 0 or "to" not in fields)  # the final model, whatever its step
+        if kept and values["sent"] is not None:
             self._models[len(self._sents)] = values["sent"]
         size = math.nan if contribution is None else math.hypot(*contribution) * self._unit
         self._sents.append(

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable
-from functools import lru_cache
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache, lru_cache
 
 import numpy as np
 from dp_accounting.pld import pld_pmf
@@ -96,12 +96,18 @@ def local_epsilon(n_contributions: int, n_buckets: int, gamma: float, delta: flo
 
 def composed_epsilon(response: Response, windows: Counter[Window], delta: float) -> float:
     """epsilon of u's answers in any windows (each one alone: ``Window(0)``), composed as privacy-loss distributions."""
-    require(0 < delta < 1, f"delta must lie strictly between 0 and 1, got {delta}")
+    return composed_epsilons(response, windows, [delta])[0]
+
+
+def composed_epsilons(response: Response, windows: Counter[Window], deltas: Sequence[float]) -> list[float]:
+    """``composed_epsilon`` at several deltas."""
+    for delta in deltas:
+        require(0 < delta < 1, f"delta must lie strictly between 0 and 1, got {delta}")
     total = sum(windows.values())
     if response.gamma == 1 or total == 0:
-        return 0.0
+        return [0.0] * len(deltas)
     if response.gamma == 0:
-        return math.inf
+        return [math.inf] * len(deltas)
     # Losses are rounded up, by half an interval on average: fine enough to cost little, coarse enough to be quick.
     interval = max(1e-7, min(1e-3, response.epsilon / 2_000, 0.005 * min(response.epsilon, 1.0) / math.sqrt(total)))
     parts = [_several(response, window, interval, k) for window, k in windows.items() if k]
@@ -109,7 +115,7 @@ def composed_epsilon(response: Response, windows: Counter[Window], delta: float)
     for part in parts[1:]:
         composed = composed.compose(part)
     # basic composition of local DP holds too, with delta = 0
-    return min(float(composed.get_epsilon_for_delta(delta)), total * response.epsilon)
+    return [min(float(composed.get_epsilon_for_delta(delta)), total * response.epsilon) for delta in deltas]
 
 
 @lru_cache(maxsize=128)
@@ -149,25 +155,36 @@ def complete_epsilon(
         return 0.0
     if gamma == 0:
         return math.inf
-    rows = cycle_rows(law)
-    grid = np.unique(round_all_down(np.arange(min(int(rows.longest[-1]), 1 << 15) + 1)))
-    by_window = log_moments(response, orders, grid)
-    shortest = np.repeat(rows.start, rows.size)
-    count = np.maximum(rows.count, 1.0)
-    window = np.searchsorted(grid, np.maximum((shortest - count) // count, 0.0), side="right") - 1
+    moment = _walk_moment(law, response, tuple(orders.tolist()))
 
     def at(index: int, refine: bool = False) -> float:
-        log_window = by_window[index]
-        if not np.isfinite(log_window).all():
-            return math.inf
-        tails = _log_tails(law, rows, grid, log_window)
-        value = solve(law, cycle_kernel(law, rows, rows.count * log_window[window], tails), refine)
         order = float(orders[index])
-        return gaussian.rdp_to_epsilon(order, value / (order - 1), delta)
+        return gaussian.rdp_to_epsilon(order, moment(index, refine) / (order - 1), delta)
 
     best = least_index(at, 0, len(orders) - 1)
     refined = at(best, refine=True) if EXACT_STEPS < n_steps <= RECURSION_STEPS else math.inf
     return min(at(best), refined, n_steps * response.epsilon)
+
+
+@lru_cache(maxsize=8)
+def _walk_moment(law: Law, response: Response, orders: tuple[float, ...]) -> Callable[[int, bool], float]:
+    """(index of an order, refine?) -> ln of the Renyi moment averaged over the walk; each is computed once."""
+    rows = cycle_rows(law)
+    grid = np.unique(round_all_down(np.arange(min(int(rows.longest[-1]), 1 << 15) + 1)))
+    by_window = log_moments(response, np.array(orders), grid)
+    shortest = np.repeat(rows.start, rows.size)
+    count = np.maximum(rows.count, 1.0)
+    window = np.searchsorted(grid, np.maximum((shortest - count) // count, 0.0), side="right") - 1
+
+    @cache
+    def moment(index: int, refine: bool) -> float:
+        log_window = by_window[index]
+        if not np.isfinite(log_window).all():
+            return math.inf
+        tails = _log_tails(law, rows, grid, log_window)
+        return solve(law, cycle_kernel(law, rows, rows.count * log_window[window], tails), refine)
+
+    return moment
 
 
 def _log_tails(law: Law, rows: Rows, grid: NDArray[np.int64], log_window: Floats) -> Floats:

@@ -124,12 +124,13 @@ def heat_map(analysis: Analysis) -> str:
 
 
 def exposure_law(analysis: Analysis) -> str:
-    """Share of pairs above each exposure, against what an honest walk allows."""
+    """Share of pairs above each exposure, against what an honest walk allows (no Gaussian noise: above each eps)."""
     numbers, run = analysis.privacy, analysis.run
-    if numbers.exposure is None or run.plan.noise.mechanism != "gaussian":
+    gaussian = run.plan.noise.mechanism == "gaussian"
+    seen = numbers.exposure if gaussian else numbers.epsilon
+    if seen is None:
         return ""
-    off = ~np.eye(run.plan.n, dtype=np.bool_)
-    values = np.sort(numbers.exposure[off])
+    values = np.sort(seen[~np.eye(run.plan.n, dtype=np.bool_)])
     values = values[np.isfinite(values)]
     if len(values) == 0:
         return ""
@@ -145,10 +146,19 @@ def exposure_law(analysis: Analysis) -> str:
         tail = exposure_tail(run.plan, n_live(run), grid)
         law = [(float(s), min(0.0, t / math.log(10))) for s, t in zip(grid, tail, strict=True)]
         frame.line([(s, y) for s, y in law if y >= floor], "law", "law, at most")
+    if not gaussian and numbers.promised is not None:
+        frame.upright(numbers.promised, "law", "promised before the run")
     if numbers.limit is not None:
         frame.upright(numbers.limit, "limit", "limit of the verdict")
-    frame.axes("exposure S", "share of pairs above", y_ticks=range(floor, 1), y_text=lambda y: number(10.0**y))
-    caption = "Each pair's exposure on the path that was really taken, and the bound on its law before the run."
+    frame.axes(
+        "exposure S" if gaussian else "epsilon",
+        "share of pairs above",
+        y_ticks=range(floor, 1),
+        y_text=lambda y: number(10.0**y),
+    )
+    what = "exposure" if gaussian else "epsilon"
+    before = "the bound on its law before the run" if gaussian else "what was promised before the run"
+    caption = f"Each pair's {what} on the path that was really taken, and {before}."
     return figure("Exposure against its law", frame.render(), caption)
 
 

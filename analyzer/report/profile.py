@@ -12,8 +12,11 @@ from analyzer.printed import printed_epsilon
 from analyzer.promise import local_epsilon, promised_epsilon
 from analyzer.report.charts import figure
 from analyzer.report.svg import Frame
+from analyzer.responses import Responses, response_of
+from analyzer.sights import Sights
 from network_dp import bounds
 from network_dp.plan import Plan
+from network_dp.shuffle import composed_epsilons
 
 Curve = list[tuple[float, float]]
 
@@ -26,16 +29,13 @@ def profile(analysis: Analysis) -> str:
     numbers, plan = analysis.privacy, analysis.run.plan
     if numbers.worst is None or numbers.exposure is None:
         return ""
-    if plan.noise.mechanism != "gaussian":
+    if plan.noise.mechanism == "laplace":
         return _bars(analysis)
-    assert plan.noise.sigma is not None
-    u, v = numbers.worst
-    value = float(numbers.exposure[u, v])
     deltas = [10.0**e for e in np.linspace(-12, -2, 21)]
     few = deltas[::2]
     made = max(numbers.contributions, default=0)
     curves: list[tuple[str, str, Curve]] = [
-        ("observed", "this run, worst pair", _curve(deltas, [_epsilon(plan, value, d) for d in deltas])),
+        ("observed", "this run, worst pair", _curve(deltas, _observed(analysis, deltas))),
         ("law", "promised before the run", _curve(few, [promised_epsilon(_at(plan, d)) for d in few])),
         ("local", "local DP", _curve(deltas, [local_epsilon(_at(plan, d), made) for d in deltas])),
         ("printed", "the paper's printed bound", _curve(few, [printed_epsilon(plan, d) for d in few])),
@@ -49,15 +49,23 @@ def profile(analysis: Analysis) -> str:
         frame.line([(x, y) for x, y in curve if y <= top], kind, text)
     frame.upright(math.log10(plan.noise.delta), "mark", "the plan's delta")
     frame.axes("delta", "epsilon", x_ticks=range(-12, -1, 2), x_text=lambda x: f"1e{x:.0f}")
-    missing = [text for _, text, curve in curves if not any(y <= top for _, y in curve)]
+    missing = [text for _, text, curve in curves if sum(y <= top for _, y in curve) < 2]
     words = "Lower is more private. The printed bound is shown for comparison only; no verdict uses it."
     words += f" Above the chart, infinite or not defined: {', '.join(missing)}." if missing else ""
     return figure("Privacy of the worst pair", frame.render(), words)
 
 
-def _epsilon(plan: Plan, value: float, delta: float) -> float:
+def _observed(analysis: Analysis, deltas: list[float]) -> list[float]:
+    """eps of the worst pair at every delta, from its exposure or from the windows its answers were in."""
+    numbers, plan = analysis.privacy, analysis.run.plan
+    assert numbers.worst is not None and numbers.exposure is not None
+    u, v = numbers.worst
+    if plan.noise.mechanism == "rr":
+        windows = Responses(plan, Sights(analysis.run)).windows([v]).of(u)
+        return composed_epsilons(response_of(plan), windows, deltas)
     assert plan.noise.sigma is not None
-    return bounds.exposure_epsilon(value, plan.noise.sigma, plan.sensitivity, delta)
+    value = float(numbers.exposure[u, v])
+    return [bounds.exposure_epsilon(value, plan.noise.sigma, plan.sensitivity, delta) for delta in deltas]
 
 
 def _curve(deltas: list[float], values: list[float] | list[float | None]) -> Curve:
@@ -65,13 +73,12 @@ def _curve(deltas: list[float], values: list[float] | list[float | None]) -> Cur
 
 
 def _bars(analysis: Analysis) -> str:
+    """Laplace noise: pure epsilon, whatever delta."""
     numbers = analysis.privacy
     shown = [
         ("observed", "worst pair", numbers.worst_epsilon),
         ("observed", "mean pair", numbers.mean_epsilon),
         ("law", "promised", numbers.promised),
-        ("local", "local DP", numbers.local),
-        ("printed", "the paper's printed bound", numbers.printed),
     ]
     bars = [(kind, text, y) for kind, text, y in shown if y is not None and math.isfinite(y)]
     frame = Frame((-0.6, len(bars) - 0.4), (0.0, max(y for _, _, y in bars) * 1.15), "Epsilon compared")
@@ -79,4 +86,5 @@ def _bars(analysis: Analysis) -> str:
         frame.bar(i - 0.35, i + 0.35, y, kind, f"{text}: {y:.4g}")
     names = [f"{text} {y:.3g}" for _, text, y in bars]
     frame.axes("", "epsilon", x_ticks=range(len(bars)), x_text=lambda x: names[int(x)])
-    return figure("Privacy compared", frame.render(), "Epsilon at the plan's delta; lower is more private.")
+    words = "Pure epsilon (delta = 0); lower is more private. Somebody who saw every message would see raw values."
+    return figure("Privacy of the worst pair", frame.render(), words)
