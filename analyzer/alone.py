@@ -22,6 +22,9 @@ class Alone:
     visits: int
     contributions: int
     spent_epsilon: float  # against somebody who saw every message (ring: against any one user)
+    tokens_seen: int
+    received_from: int  # users, itself included
+    handed_to: int
     longest_gap: int  # most steps of others between two of its visits
     learned_epsilon: float | None  # about any one other user
 
@@ -43,6 +46,9 @@ def look(run: Run) -> Alone | None:
         visits=int(np.count_nonzero(steps > 0)),
         contributions=count,
         spent_epsilon=float("inf") if spent is None else spent,
+        tokens_seen=int(np.count_nonzero(mine["sender"] >= 0)),
+        received_from=len(np.unique(mine["sender"][mine["sender"] >= 0])),
+        handed_to=len(np.unique(logs.sents["to"][logs.sents["to"] >= 0])),
         longest_gap=int(gaps.max()) if len(gaps) else 0,
         learned_epsilon=_learned(run, gaps),
     )

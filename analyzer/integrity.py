@@ -454,12 +454,16 @@ def result_agrees(run: Run) -> Check:
         "result",
         "One result, the same for everybody",
         findings,
-        f"{len(logs.results)} copies, {len(values) or 'no'} distinct value{'s' if len(values) != 1 else ''}",
+        f"{len(logs.results)} cop{'y' if len(logs.results) == 1 else 'ies'}, {_distinct(len(values))}",
         "1 value, equal to the final token",
         "The published value and count are those of the finished walk.",
         "design.md, Finish",
-        enough=bool(logs.results) and lineage.complete,
+        enough=bool(logs.results) and bool(values) and lineage.complete,
     )
+
+
+def _distinct(count: int) -> str:
+    return "values not shown" if count == 0 else f"{count} distinct value{'s' if count > 1 else ''}"
 
 
 def abandoned(run: Run) -> dict[str, int]:

@@ -130,7 +130,7 @@ def records(path: Path, torn: list[str]) -> Iterator[tuple[int, view.Record]]:
     except EOFError:
         pending = (number + 1, "the gzip stream is cut off")
     except (OSError, gzip.BadGzipFile) as error:
-        raise InputError(path, None, f"cannot be read: {error}") from None
+        raise InputError(path, None, f"cannot be read: {error.strerror or error}") from None
     if pending is not None:
         torn.append(f"{path}:{pending[0]}: the last line is torn and was left out")
 

@@ -116,6 +116,9 @@ def _alone(own: Alone, delta: float, console: Console) -> None:
         f"{own.user} alone: {own.visits} visits, {own.contributions} contributions; "
         f"spent at most eps {own.spent_epsilon:.4g} at delta {delta:g}."
     )
+    console.print(
+        f"It saw the token {own.tokens_seen} times, from {own.received_from} users, and handed it to {own.handed_to}."
+    )
     if own.learned_epsilon is not None:
         console.print(
             f"It could have learned at most eps {own.learned_epsilon:.4g} about any one other user "

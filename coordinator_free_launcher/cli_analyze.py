@@ -28,8 +28,8 @@ def register(app: typer.Typer) -> None:
     app.command("export")(export)
 
 
-def _refuse(message: object) -> typer.Exit:
-    typer.echo(f"network-dp analyze: {message}", err=True)
+def _refuse(command: str, message: object) -> typer.Exit:
+    typer.echo(f"network-dp {command}: {message}", err=True)
     return typer.Exit(BAD_INPUT)
 
 
@@ -52,7 +52,7 @@ def analyze(
         wanted = None if truth is None else read_truth(truth)
         analyses = analyze_runs(logs, plan, names, max_colluders, wanted)
     except InputError as error:
-        raise _refuse(error) from None
+        raise _refuse("analyze", error) from None
     if json:
         from analyzer.as_json import as_text
 
@@ -79,5 +79,5 @@ def export(log: Annotated[Path, typer.Argument(help="Your own view log.")], out:
     try:
         kept = write_export(log, out)
     except InputError as error:
-        raise _refuse(error) from None
+        raise _refuse("export", error) from None
     typer.echo(f"{kept} lines without values written to {out}")

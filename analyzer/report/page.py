@@ -50,6 +50,7 @@ def page(analysis: Analysis, together: Sequence[Check] = ()) -> str:
         f"<div><h1>{escape(plan.name)}: {escape(plan.task.kind)} on a {where}</h1>"
         f"<p>{plan.n} users, {length}, run {run.logs.run[:12]}. {_SAYS[status]}</p></div></header>"
         + "".join(f"<p class='note'>{note}</p>" for note in notes)
+        + _failed(analysis)
         + _tiles(analysis)
         + f"<section class='charts'>{all_charts(analysis)}</section>"
         + _checks("Checks", analysis.checks)
@@ -69,6 +70,8 @@ def _tiles(analysis: Analysis) -> str:
         tiles.append(
             (number(own.spent_epsilon), f"epsilon {own.user} spent at most", f"{own.contributions} contributions")
         )
+        seen = f"from {own.received_from} users, handed to {own.handed_to}"
+        tiles.append((str(own.tokens_seen), f"times {own.user} saw the token", seen))
         if own.learned_epsilon is not None:
             text = f"longest gap: {own.longest_gap} steps of others"
             tiles.append((number(own.learned_epsilon), "epsilon it could learn of any one user, at most", text))
@@ -94,7 +97,8 @@ def _tiles(analysis: Analysis) -> str:
         tiles.append((number(result.noise_std), f"expected error of the {result.what}", error))
     beside = integrity.abandoned(analysis.run)
     if beside["sent"] or beside["reissues"]:
-        text = f"{beside['contributions']} contributions in them, {beside['reissues']} re-issues"
+        again = f"{beside['reissues']} re-issue{'s' if beside['reissues'] != 1 else ''}"
+        text = f"{beside['contributions']} contributions in them, {again}"
         tiles.append((str(beside["sent"]), "tokens beside the accepted branch", text))
     return (
         "<section class='tiles'>"
@@ -122,6 +126,12 @@ def _checks(title: str, checks: Sequence[Check]) -> str:
             + "</details>"
         )
     return f"<section><h2>{escape(title)}</h2>{''.join(rows)}</section>"
+
+
+def _failed(analysis: Analysis) -> str:
+    """What is wrong comes first, with the lines that show it."""
+    failed = [check for check in analysis.checks if check.status is Status.FAIL]
+    return _checks("What is wrong", failed) if failed else ""
 
 
 def _collusions(analysis: Analysis) -> str:

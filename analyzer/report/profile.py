@@ -40,16 +40,18 @@ def profile(analysis: Analysis) -> str:
         ("local", "local DP", _curve(deltas, [local_epsilon(_at(plan, d), made) for d in deltas])),
         ("printed", "the paper's printed bound", _curve(few, [printed_epsilon(plan, d) for d in few])),
     ]
-    tops = [max(y for _, y in curve) for _, _, curve in curves if curve]
-    if not tops:
+    high = 4 * max((y for _, _, curve in curves[:2] for _, y in curve), default=0.0)
+    shown = [(kind, text, [(x, y) for x, y in curve if y <= high]) for kind, text, curve in curves]
+    shown = [(kind, text, curve) for kind, text, curve in shown if len(curve) > len(few) // 2]
+    if not shown:
         return ""
-    top = min(max(tops), 4 * max(tops[0], *(tops[1:2] or [0.0]))) * 1.08
+    top = max(y for _, _, curve in shown for _, y in curve) * 1.08
     frame = Frame((-12.0, -2.0), (0.0, top), "Epsilon against delta")
-    for kind, text, curve in curves:
-        frame.line([(x, y) for x, y in curve if y <= top], kind, text)
+    for kind, text, curve in shown:
+        frame.line(curve, kind, text)
     frame.upright(math.log10(plan.noise.delta), "mark", "the plan's delta")
     frame.axes("delta", "epsilon", x_ticks=range(-12, -1, 2), x_text=lambda x: f"1e{x:.0f}")
-    missing = [text for _, text, curve in curves if sum(y <= top for _, y in curve) < 2]
+    missing = [text for kind, text, _ in curves if kind not in {kind for kind, _, _ in shown}]
     words = "Lower is more private. The printed bound is shown for comparison only; no verdict uses it."
     words += f" Above the chart, infinite or not defined: {', '.join(missing)}." if missing else ""
     return figure("Privacy of the worst pair", frame.render(), words)

@@ -97,6 +97,9 @@ def test_one_user_alone_gets_its_own_numbers(call, run):
     assert own["visits"] == sum(line["kind"] == "visit" and line["step"] > 0 for line in lines)
     assert own["contributions"] == sum(bool(line.get("real")) for line in lines)
     assert own["spent_epsilon"] > 0 and own["learned_epsilon"] > 0
+    assert own["tokens_seen"] == sum(line["kind"] == "visit" and line["from"] is not None for line in lines)
+    assert own["received_from"] == len({line["from"] for line in lines if line["kind"] == "visit"} - {None})
+    assert own["handed_to"] == len({line["to"] for line in lines if line["kind"] == "sent"})
     status = {check["id"]: check["status"] for check in body["checks"]}
     assert status.pop("visits") == "PASS"
     assert set(status.values()) == {"UNKNOWN"}, "the rest is unknown, never a PASS"

@@ -69,7 +69,7 @@ def test_exported_logs_give_the_same_exposure_and_an_honest_unknown(shown):
     np.testing.assert_array_equal(full.privacy.exposure, bare.privacy.exposure)
     status = {check.id: check.status for check in bare.checks}
     assert status["links"] is status["steps"] is status["exposure"] is Status.PASS
-    assert status["conservation"] is status["noise"] is Status.UNKNOWN
+    assert status["conservation"] is status["noise"] is status["result"] is Status.UNKNOWN
     assert bare.status is Status.UNKNOWN
 
 

@@ -64,6 +64,15 @@ def test_the_page_says_what_the_issue_asks_for(tmp_path):
     assert "edge lost" in text, "the abandoned branch is drawn"
 
 
+def test_what_is_wrong_comes_right_after_the_verdict(tmp_path):
+    write_run(tmp_path / "run", plan_text(), 1)
+    line = tamper.change(tmp_path / "run", "user-2", "sent", 1, lambda x: x["noise"].__setitem__(0, x["noise"][0] + 1))
+    (path,) = write(analyze_runs([tmp_path / "run"]), tmp_path / "report.html")
+    text = path.read_text()
+    places = [text.index(word) for word in ("class='verdict'>FAIL", "What is wrong", f"view.jsonl:{line}", "The walk")]
+    assert places == sorted(places)
+
+
 def test_the_timeline_shows_restarts_and_reissues(tmp_path):
     """The first start of a log is the ordinary one; only those that follow are events."""
     write_run(tmp_path / "run", plan_text(), 1, Faults(lose_at=20, lose_after=3))
