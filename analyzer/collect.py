@@ -54,6 +54,7 @@ class Collector:
         self._indices = {name: index for index, name in enumerate(plan.names)}
         self._rule = StepRule(plan)
         self._unit = value_unit(plan)
+        self._lone = self._rule.exact and dimension(plan) == 1  # the common case, without further questions
         self._noise = NoiseCounter(plan)
         self._epochs: dict[Epoch, int] = {}
         self._visits, self._sents = Columns(VISIT), Columns(SENT)
@@ -130,7 +131,10 @@ class Collector:
         return step
 
     def _payload(self, fields: Mapping[str, Any], name: str) -> Payload | None:
-        return read_payload(fields.get(name), self._plan, self._rule.exact)
+        value: Any = fields.get(name)
+        if value is None or (self._lone and type(value) is list and len(value) == 1 and type(value[0]) is int):
+            return value
+        return read_payload(value, self._plan, self._rule.exact)
 
     def _visit(self, line: int, fields: Mapping[str, Any], time_s: float) -> None:
         if fields["cause"] not in CAUSES:

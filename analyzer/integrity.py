@@ -367,8 +367,9 @@ def uniform_elements(run: Run) -> Ints:
     Whether the rule was kept is another check's question (``cover_elements``)."""
     sents, chain = run.lineage.sents, run.lineage.accepted
     shown = np.isin(sents["user"][chain], np.fromiter(run.logs.with_values, dtype=np.int64))
-    owed = cover_owed(run)
-    ruled = np.array([owed.get(row, 0) for row in chain.tolist()], dtype=np.int64)
+    ruled = np.zeros(len(chain), dtype=np.int64)
+    for row, count in cover_owed(run).items():
+        ruled[chain == row] = count
     return np.where(shown, sents["dummies"][chain], ruled).astype(np.int64)
 
 

@@ -11,6 +11,7 @@ import hashlib
 import math
 from array import array
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any, Final
 
 import numpy as np
@@ -69,10 +70,8 @@ def digest(payload: Payload | None) -> int:
 
 
 def text_digest(text: object) -> int:
-    """64 bits of a tag; 0 when there is none."""
-    if text is None:
-        return 0
-    return 1 | int.from_bytes(hashlib.blake2b(str(text).encode(), digest_size=8).digest(), "little")
+    """64 bits of a tag, by Python's keyed hash: nobody can aim at a collision; 0 when there is none."""
+    return 0 if text is None else hash(str(text)) % 2**64 | 1
 
 
 class StepRule:
@@ -121,6 +120,9 @@ class StepRule:
         return not self.exact and mismatch <= _CLOSE
 
 
+_grid_bounds = lru_cache(grid_bounds)
+
+
 def out_of_bounds(plan: Plan, contribution: Payload) -> str | None:
     """Why a contribution breaks the public bounds its sensitivity relies on; None when it keeps them."""
     task, unit = plan.task, value_unit(plan)
@@ -134,7 +136,7 @@ def out_of_bounds(plan: Plan, contribution: Payload) -> str | None:
             limit = task.norm + math.sqrt(task.dimension) * unit / 2
             return None if size <= limit * (1 + 1e-12) else f"its contribution has norm {size:.6g} > {limit:.6g}"
         case SumTask():
-            low, high = grid_bounds(task.lower, task.upper, unit)
+            low, high = _grid_bounds(task.lower, task.upper, unit)
             good = low / unit <= min(contribution) and max(contribution) <= high / unit
             return None if good else f"its contribution leaves [{low:g}, {high:g}]"
         case SgdTask():
