@@ -79,18 +79,46 @@ def test_another_tag_without_values_proves_nothing(tmp_path):
     assert statuses == [Status.PASS, Status.UNKNOWN]
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(900)
-def test_at_least_999_of_1000_honest_runs_pass(tmp_path):
-    """The checks together cry wolf with probability below 1e-5 a run, so not even one of 1000 should."""
-    texts = [plan_text(length=40), plan_text("ring", 4, 4), plan_text(n=4, length=30, task=SGD, noise="sigma = 3.0")]
+HONEST = {
+    "complete sum": plan_text(length=40),
+    "ring sum": plan_text("ring", 4, 4),
+    "complete sgd": plan_text(n=4, length=30, task=SGD, noise="sigma = 3.0"),
+    "ring sgd": plan_text("ring", 4, 4, task=SGD, noise="sigma = 3.0"),
+    "complete histogram": plan_text(n=4, length=20, task=HISTOGRAM, noise="gamma = 0.3"),
+    "ring histogram": plan_text("ring", 4, 3, task=HISTOGRAM, noise="gamma = 0.3"),
+}
+
+
+def failed_among(folder, text, seeds):
+    """The seeds of honest runs of one plan that do not pass, and why."""
     failed = []
-    for seed in range(1000):
-        folder = tmp_path / str(seed)
-        write_run(folder, texts[seed % 3], 1000 + seed)
-        analyses = analyze_runs([folder])
+    for seed in seeds:
+        write_run(folder / str(seed), text, 1000 + seed)
+        analyses = analyze_runs([folder / str(seed)])
         if analyses.status is not Status.PASS:
             failed.append((seed, failures(analyses)))
+    return failed
+
+
+@pytest.mark.parametrize("plan", HONEST, ids=lambda name: name.replace(" ", "-"))
+def test_honest_runs_pass_whatever_the_seed(tmp_path, plan):
+    assert failed_among(tmp_path, HONEST[plan], range(8)) == []
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+def test_at_least_999_of_1000_honest_runs_pass(tmp_path):
+    """The checks together cry wolf with probability below 1e-5 a run, so not even one of 1000 should."""
+    kinds = len(HONEST)
+    failed = [failed_among(tmp_path / plan, HONEST[plan], range(i, 1000, kinds)) for i, plan in enumerate(HONEST)]
+    assert sum(map(len, failed)) <= 1, failed
+
+
+@pytest.mark.full
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("plan", HONEST, ids=lambda name: name.replace(" ", "-"))
+def test_at_least_999_of_1000_honest_runs_of_each_kind_pass(tmp_path, plan):
+    failed = failed_among(tmp_path, HONEST[plan], range(1000, 2000))
     assert len(failed) <= 1, failed
 
 
