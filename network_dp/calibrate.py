@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Literal
 
 from network_dp import bounds, gaussian
-from network_dp.errors import UnreachableError, require
+from network_dp.errors import UnreachableError, require, require_whole
 from network_dp.moments import Task
 
 Topology = Literal["complete", "ring"]
@@ -50,15 +50,17 @@ def sigma(
         count = next((k for k in (n_contributions, cap, n_rounds) if k is not None), None)
         if count is None:
             raise UnreachableError("local calibration needs n_contributions (or cap, or n_rounds on a ring)")
+        require_whole("n_contributions (or cap, or n_rounds)", count)
         return gaussian.sigma(epsilon, aim, math.sqrt(count) * sensitivity) * (1 + 1e-12)
     require(privacy == "network", f'privacy must be "network" or "local", got {privacy!r}')
+    _check_topology(topology)
     if topology == "ring":
         if n_rounds is None:
             raise UnreachableError("calibrating a ring needs n_rounds")
+        require_whole("n_rounds", n_rounds, 1)
         if colluders > 1:
             raise UnreachableError("a ring resists no collusion: no sigma protects a user between two colluders")
         return gaussian.sigma(epsilon, aim, math.sqrt(n_rounds) * sensitivity) * (1 + 1e-12)
-    require(topology == "complete", f'topology must be "complete" or "ring", got {topology!r}')
     if n_users is None or n_steps is None:
         raise UnreachableError("calibrating the complete graph needs n_users and n_steps")
     users, steps = n_users, n_steps
@@ -122,6 +124,7 @@ def gamma(
     from network_dp import shuffle
 
     _check_target(epsilon, delta, 1.0)
+    _check_topology(topology)
 
     def reached(probability: float) -> float:
         if topology == "ring":
@@ -142,9 +145,13 @@ def gamma(
 
 
 def _check_target(epsilon: float, delta: float, sensitivity: float) -> None:
-    require(epsilon > 0, f"epsilon must be positive, got {epsilon}")
+    require(0 < epsilon < math.inf, f"epsilon must be positive and finite, got {epsilon}")
     require(0 < delta < 1, f"delta must lie strictly between 0 and 1, got {delta}")
-    require(sensitivity > 0, f"sensitivity must be positive, got {sensitivity}")
+    require(0 < sensitivity < math.inf, f"sensitivity must be positive and finite, got {sensitivity}")
+
+
+def _check_topology(topology: str) -> None:
+    require(topology in ("complete", "ring"), f'topology must be "complete" or "ring", got {topology!r}')
 
 
 def _least(reached: Callable[[float], float], target: float, start: float) -> float:

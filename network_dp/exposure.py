@@ -24,7 +24,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from network_dp.errors import require
+from network_dp.errors import AccountingError, require, require_whole
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -58,9 +58,13 @@ def _path(
     noisy: ArrayLike | None,
 ) -> _Path:
     require(task in ("sum", "sgd"), f'task must be "sum" or "sgd", got {task!r}')
-    steps = np.asarray(walk, dtype=np.int64)
-    require(steps.ndim == 1, f"walk must be one-dimensional, got shape {steps.shape}")
-    n_steps = len(steps)
+    require_whole("n_users", n_users, 1)
+    given = np.asarray(walk)
+    require(given.ndim == 1, f"walk must be one-dimensional, got shape {given.shape}")
+    n_steps = len(given)
+    whole = n_steps == 0 or given.dtype.kind in "iu"
+    require(whole, f"walk must hold whole numbers (user indices), got {given.dtype}")
+    steps = given.astype(np.int64)
     inside = n_steps == 0 or (int(steps.min()) >= 0 and int(steps.max()) < n_users)
     require(inside, f"walk must hold user indices from 0 to {n_users - 1}")
     sizes = _per_step("step_sizes", step_sizes, n_steps, 1.0)
@@ -219,7 +223,8 @@ def worst_colluders(
     noisy: ArrayLike | None = None,
 ) -> WorstColluders:
     """The worst set of `n_colluders` users for each u: exact for 1 and 2 (all pairs are tried), greedy beyond."""
-    require(1 <= n_colluders < n_users, f"n_colluders must lie between 1 and {n_users - 1}, got {n_colluders}")
+    require_whole("n_colluders", n_colluders, 1)
+    require(n_colluders < n_users, f"n_colluders must lie between 1 and {n_users - 1}, got {n_colluders}")
     path = _path(walk, n_users, task, released, contributing, step_sizes, noisy)
     best = np.full(n_users, -1.0)
     sets: list[tuple[int, ...]] = [()] * n_users
@@ -293,9 +298,10 @@ def ring(n_rounds: int, n_users: int | None = None, released: bool = False) -> F
     With `n_users`: S[u, v] for users in ring order, K where u precedes v in a round and K - 1 otherwise; when the
     result is released under the closing noise, K for every pair (an upper bound). Without: the worst pair, shape ().
     """
-    require(n_rounds >= 1, f"n_rounds must be at least 1, got {n_rounds}")
+    require_whole("n_rounds", n_rounds, 1)
     if n_users is None:
         return np.array(float(n_rounds))
+    require_whole("n_users of a ring", n_users, 3)
     index = np.arange(n_users)
     seen = np.where(released | (index[:, None] < index[None, :]), n_rounds, n_rounds - 1).astype(np.float64)
     np.fill_diagonal(seen, 0.0)
@@ -314,14 +320,14 @@ def local(
     ring: Alg. 1, where most hops carry no noise: infinite.
     spread_ring: each hop carries sigma^2/(n-1), so S = K (n-1); colluders that enclose g honest users see K (n-1)/g.
     """
-    require(n_contributions >= 0, f"n_contributions must be >= 0, got {n_contributions}")
-    require(enclosed >= 1, f"enclosed must be at least 1, got {enclosed}")
+    require_whole("n_contributions", n_contributions)
+    require_whole("enclosed", enclosed, 1)
     if mechanism == "full" or n_contributions == 0:
         return float(n_contributions)
     if mechanism == "ring":
         return math.inf
     require(mechanism == "spread_ring", f'mechanism must be "full", "ring" or "spread_ring", got {mechanism!r}')
-    if n_users is None or n_users < 3:
-        require(False, f"a spread ring needs n_users of at least 3, got {n_users}")
-        return math.inf
+    if n_users is None:
+        raise AccountingError("a spread ring needs n_users")
+    require_whole("n_users of a ring", n_users, 3)
     return n_contributions * (n_users - 1) / enclosed

@@ -210,6 +210,15 @@ def test_nonsense_is_refused():
         exposure.matrix([0, 1], 3, "median")
     with pytest.raises(AccountingError, match="contributing"):
         exposure.matrix([0, 1], 3, "sum", contributing=[True])
+    for walk in ([0.5], [math.nan], [True, False]):
+        with pytest.raises(AccountingError, match="whole"):
+            exposure.matrix(walk, 3, "sum")
+    with pytest.raises(AccountingError, match="n_users"):
+        exposure.matrix([0, 1], 2.5, "sum")
+    with pytest.raises(AccountingError, match="n_users"):
+        exposure.ring(3, 2)
+    with pytest.raises(AccountingError, match="n_users"):
+        exposure.local(3, "spread_ring")
 
 
 @pytest.mark.slow
