@@ -105,8 +105,10 @@ def histogram_std(
 
     `share`: fraction of the true answers in that bucket; None takes the worse of 0 and 1 (variance is linear in it).
     """
-    require(0 <= gamma < 1, f"gamma must lie in [0, 1), got {gamma}")
-    require(n_buckets >= 2, f"n_buckets must be at least 2, got {n_buckets}")
+    require(0 <= gamma <= 1, f"gamma must lie in [0, 1], got {gamma}")
+    require_whole("n_buckets", n_buckets, 2)
+    if gamma == 1:  # nothing but uniform answers
+        return math.inf
     stay, stray, uniform = 1 - gamma + gamma / n_buckets, gamma / n_buckets, 1 / n_buckets
     mine, other = stay * (1 - stay), stray * (1 - stray)
     per_response = max(mine, other) if share is None else share * mine + (1 - share) * other

@@ -15,9 +15,11 @@ ROOT = Path(__file__).resolve().parents[2]
 # Whatever calibrates, promises, runs or judges: none of these may reach a printed formula, however indirectly.
 DECIDING = (
     "network_dp", "node", "analyzer", "coordinator_free_launcher.calibration", "coordinator_free_launcher.promise",
-    "coordinator_free_launcher.provision", "coordinator_free_launcher.finalise", "coordinator_free_launcher.cli_plan",
+    "coordinator_free_launcher.provision", "coordinator_free_launcher.finalise", "coordinator_free_launcher.enrol",
+    "coordinator_free_launcher.bundle", "coordinator_free_launcher.launch",
 )  # fmt: skip
 # What shows printed formulas beside valid ones: the page of a report, the comparison table, the figures as published.
+# (`plan check` shows a row of the report's; tests/plan proves that the other rows do not depend on it.)
 SHOWING = (
     "analyzer.report", "coordinator_free_launcher.bounds_tables", "simulator.figures", "simulator.published",
 )  # fmt: skip
@@ -169,6 +171,28 @@ def test_theorem_3_histogram_and_spotted_lemma_are_reproduced():
     )
     assert printed.theorem_4(100, 10**6, 0.5, 1e-6, 1e-6).delta == 2e-6
     assert printed.effective_users(100, 4) == 25
+
+
+def test_printed_formulas_at_one_delta_split_it_as_the_theorems_say():
+    delta, sigma = 1e-6, 5.0
+    each = delta / 200
+    per_round = 1 / (sigma / printed.gaussian_sigma(1.0, each, 1.0))
+    assert printed.theorem_1_at(100, sigma, 1.0, delta) == printed.theorem_1(100, per_round, each, delta / 2).epsilon
+    assert printed.theorem_1(100, per_round, each, delta / 2).delta == pytest.approx(delta)
+    cycles = printed.visits(50, 500, delta / 3) + 10
+    assert printed.theorem_3(50, 500, 0.1, delta / 3 / cycles, delta / 3, delta / 3).delta == pytest.approx(delta)
+    assert printed.theorem_4_at(2000, 20_000, 20.4, 1.0, 1e-6, cap=12) == pytest.approx(1.0, rel=5e-3)
+    # Thm 2, read backwards: the epsilon whose printed gamma is the one given
+    gamma = printed.theorem_2_gamma(0.4, 0.5e-6, 100, 4)
+    once = printed.theorem_2(1, 0.4, 0.5e-6, 0.5e-6).epsilon
+    assert printed.theorem_2_at(100, 1, 4, gamma, 1e-6) == pytest.approx(once)
+    # little noise: a number or infinity, never an error
+    for sigma in (0.0, 1e-9):
+        assert printed.theorem_1_at(100, sigma, 1.0, 1e-6) == math.inf
+        assert printed.theorem_3_at(20, 100, sigma, 1.0, 1e-6) == math.inf
+        assert printed.theorem_4_at(20, 100, sigma, 1.0, 1e-6) == math.inf
+    assert printed.theorem_3_histogram_at(20, 100, 4, 1e-300, 1e-6) > 0
+    assert printed.theorem_3_histogram_at(20, 100, 4, 0.0, 1e-6) == math.inf
 
 
 def test_printed_bounds_are_not_what_the_valid_ones_return():
