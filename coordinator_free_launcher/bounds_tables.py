@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -18,6 +18,14 @@ AXES: dict[str, Axis] = {
     "users": "users", "n": "users", "length": "length", "steps": "length", "rounds": "length", "T": "length",
     "noise": "noise", "sigma": "noise", "gamma": "noise",
 }  # fmt: skip
+
+
+HIDDEN = "only if nobody can tell who else held the token; TLS alone does not give it"
+COMPARED = "the paper's formula: for comparison only"
+UNHIDDEN: dict[Topology, str] = {
+    "ring": "the path of a ring is public",
+    "complete": "a cap makes contributions depend on the visit count: no hidden-path bound",
+}
 
 
 @dataclass(frozen=True)
@@ -105,17 +113,16 @@ def _observer(question: Question) -> str:
 
 
 def _ring_rows(question: Question, sigma: float) -> list[Row]:
-    delta, reach = question.delta, question.total_sensitivity
     noises = utility.ring_noises(question.users, question.length, question.released)
     note = f"{_observer(question)} about any other: sqrt(K) Delta/sigma, exact"
     if question.colluders > 1:
         note = "two users around a third read its raw values: a ring resists no collusion"
-    stated = printed.theorem_1_at(question.length, sigma, reach, delta)
+    theorem, as_printed = _printed(question)
     return [
         Row("network_epsilon", "network epsilon", network_epsilon(question), note),
-        Row("hidden_epsilon", "if the path were hidden", None, "the path of a ring is public"),
+        Row("hidden_epsilon", "if the path were hidden", None, UNHIDDEN["ring"]),
         Row("local_epsilon", "local epsilon", math.inf, "most hops of a ring carry no noise of their own"),
-        Row("printed_epsilon", "as printed (Thm 1)", stated, "advanced composition: valid, very loose"),
+        Row("printed_epsilon", f"as printed ({theorem})", as_printed(sigma), "advanced composition: valid, very loose"),
         Row("noises", "full noises", float(noises), "in the final token"),
         Row("expected_std", "expected error", _gaussian_error(question, sigma), "standard deviation of the result"),
     ]
@@ -132,15 +139,9 @@ def _complete_rows(question: Question, sigma: float) -> list[Row]:
     count = question.contributions
     spent = delta if question.cap is not None else delta / 2
     local = bounds.local_epsilon(count, sigma, reach, spent)
-    if question.task == "sgd":
-        theorem = "Thm 4"
-        stated = printed.theorem_4_at(question.users, question.length, sigma, reach / 2, delta, question.cap)
-    else:
-        theorem, stated = "Thm 3", printed.theorem_3_at(question.users, question.length, sigma, reach, delta)
+    theorem, as_printed = _printed(question)
     watcher = f"{_observer(question)} about any other, even if it knows the whole path"
-    unseen = "only if nobody can tell who else held the token; TLS alone does not give it"
-    if hidden is None:
-        unseen = "a cap makes contributions depend on the visit count: no hidden-path bound"
+    unseen = UNHIDDEN["complete"] if hidden is None else HIDDEN
     error = "standard deviation of the result"
     if question.task == "sgd":
         error = "bound on F(tau) - F(w*), for dimension and diameter 1"
@@ -148,9 +149,19 @@ def _complete_rows(question: Question, sigma: float) -> list[Row]:
         Row("network_epsilon", "network epsilon", network_epsilon(question), watcher),
         Row("hidden_epsilon", "if the path were hidden", hidden, unseen),
         Row("local_epsilon", "local epsilon", local, f"exact, for {count} contributions of one user"),
-        Row("printed_epsilon", f"as printed ({theorem})", stated, "the paper's formula: for comparison only"),
+        Row("printed_epsilon", f"as printed ({theorem})", as_printed(sigma), COMPARED),
         Row("expected_std", "expected error", _gaussian_error(question, sigma), error),
     ]
+
+
+def _printed(question: Question) -> tuple[str, Callable[[float], float]]:
+    """The theorem of the paper on such a run with Gaussian noise, and its epsilon as a function of sigma."""
+    n, length, delta, reach = question.users, question.length, question.delta, question.total_sensitivity
+    if question.topology == "ring":
+        return "Thm 1", lambda sigma: printed.theorem_1_at(length, sigma, reach, delta)
+    if question.task == "sgd":
+        return "Thm 4", lambda sigma: printed.theorem_4_at(n, length, sigma, reach / 2, delta, question.cap)
+    return "Thm 3", lambda sigma: printed.theorem_3_at(n, length, sigma, reach, delta)
 
 
 def _gaussian_error(question: Question, sigma: float) -> float:
@@ -204,7 +215,7 @@ def _response_rows(question: Question) -> list[Row]:
         Row("network_epsilon", "network epsilon", network, f"{_observer(question)} about any other, path known"),
         Row("hidden_epsilon", "if the path were hidden", None, "no bound is offered for randomised response"),
         Row("local_epsilon", "local epsilon", local, f"exact, for {question.contributions} answers of one user"),
-        Row("printed_epsilon", f"as printed ({theorem})", stated, "the paper's formula: for comparison only"),
+        Row("printed_epsilon", f"as printed ({theorem})", stated, COMPARED),
         Row("epsilon_0", "epsilon of one answer", shuffle.local_epsilon(1, buckets, gamma, 1e-12), "pure local DP"),
         Row("expected_std", "expected error", utility.histogram_std(answers, buckets, gamma, random), "of a count"),
     ]
@@ -223,9 +234,14 @@ def calibrate_rows(question: Question, epsilon: float) -> list[Row]:
     rows = [
         Row("network_sigma", "sigma for network DP", network, f"{_observer(question)}, path known"),
         Row("network_std", "expected error", _gaussian_error(question, network), "with that sigma"),
+        _hidden_sigma(question, epsilon),
     ]
+    theorem, as_printed = _printed(question)
+    stated = calibrate.least(as_printed, epsilon, network)
+    compared = Row("printed_sigma", f"as printed ({theorem})", stated, COMPARED)
     if ring:
-        return [*rows, Row("local_sigma", "sigma for local DP", math.inf, "most hops of a ring carry no noise")]
+        nothing = "most hops of a ring carry no noise of their own"
+        return [*rows, Row("local_sigma", "sigma for local DP", math.inf, nothing), compared]
     spent = question.delta if question.cap is not None else question.delta / 2
     local = calibrate.sigma(
         epsilon, spent, question.total_sensitivity, privacy="local", n_contributions=question.contributions
@@ -234,7 +250,19 @@ def calibrate_rows(question: Question, epsilon: float) -> list[Row]:
         *rows,
         Row("local_sigma", "sigma for local DP", local, f"for {question.contributions} contributions of one user"),
         Row("local_std", "expected error", _gaussian_error(question, local), "with that sigma"),
+        compared,
     ]
+
+
+def _hidden_sigma(question: Question, epsilon: float) -> Row:
+    value, note = None, UNHIDDEN[question.topology]
+    if question.topology == "complete" and question.cap is None:
+        note = HIDDEN
+        value = calibrate.sigma(
+            epsilon, question.delta, question.total_sensitivity, task=question.walk_task, n_users=question.users,
+            n_steps=question.length, colluders=question.colluders, path="hidden",
+        )  # fmt: skip
+    return Row("hidden_sigma", "if the path were hidden", value, note)
 
 
 def _calibrate_response(question: Question, epsilon: float) -> list[Row]:

@@ -70,7 +70,7 @@ def sigma(
             task, users, steps, noise, sensitivity, aim, released, colluders, cap, path
         )
 
-    return _least(reached, epsilon, start=max(gaussian.sigma(epsilon, aim, sensitivity), 1e-12 * sensitivity))
+    return least(reached, epsilon, start=max(gaussian.sigma(epsilon, aim, sensitivity), 1e-12 * sensitivity))
 
 
 def steps(
@@ -154,18 +154,33 @@ def _check_topology(topology: str) -> None:
     require(topology in ("complete", "ring"), f'topology must be "complete" or "ring", got {topology!r}')
 
 
-def _least(reached: Callable[[float], float], target: float, start: float) -> float:
-    """Least x with reached(x) <= target, for a decreasing function: bracket by doubling, then bisect in ln x."""
+def least(reached: Callable[[float], float], target: float, start: float) -> float:
+    """Least x, to 0.01 % and rounded up, with reached(x) <= target, for a decreasing function."""
     low = high = start
-    while reached(high) > target:
-        low, high = high, 2 * high
+    below = above = reached(start)  # reached(low) > target >= reached(high), once both are found
+    while above > target:
+        low, below, high = high, above, 2 * high
         if high > start * 2**60:
             raise UnreachableError(f"no noise reaches epsilon = {target}")
-    while low == high or reached(low) <= target:
-        high, low = low, low / 2
+        above = reached(high)
+    while below <= target:
+        high, above, low = low, below, low / 2
         if low < start * 2**-60:
             return high
+        below = reached(low)
+    # Between them ln epsilon is nearly a line in ln x: aim a little beside where it meets the target, so that both ends
+    # close in. Every third step halves the gap, for functions that are no line.
+    side, turn = 1, 0
     while high / low > 1 + _PRECISION:
         middle = math.sqrt(low * high)
-        low, high = (low, middle) if reached(middle) <= target else (middle, high)
+        if turn % 3 < 2 and 0 < above < below < math.inf:
+            share = math.log(below / target) / math.log(below / above)
+            aimed = low * (high / low) ** share * (1 + side * _PRECISION / 3)
+            middle = min(max(aimed, low * (1 + _PRECISION / 9)), high / (1 + _PRECISION / 9))
+        value = reached(middle)
+        if value <= target:
+            high, above, side = middle, value, -1
+        else:
+            low, below, side = middle, value, 1
+        turn += 1
     return high

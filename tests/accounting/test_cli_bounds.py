@@ -90,6 +90,26 @@ def test_calibrate_gives_a_sigma_that_bounds_confirm(call):
     assert found["local_sigma"]["value"] > found["network_sigma"]["value"]
 
 
+@pytest.mark.parametrize(
+    "question,theorem", [
+        (("--users", 50, "--steps", 400), "Thm 3"),
+        (("--task", "sgd", "--lipschitz", 1, "--users", 50, "--steps", 400), "Thm 4"),
+        (("--topology", "ring", "--users", 50, "--rounds", 4), "Thm 1"),
+    ],
+)  # fmt: skip
+def test_calibrate_compares_like_bounds(call, question, theorem):
+    found = json.loads(call("calibrate", "--epsilon", 2, *question, "--json").output)
+    assert found["printed_sigma"]["label"] == f"as printed ({theorem})"
+    for key, back in (("network_sigma", "network_epsilon"), ("printed_sigma", "printed_epsilon"),
+                      ("hidden_sigma", "hidden_epsilon")):  # fmt: skip
+        sigma = found[key]["value"]
+        if key == "hidden_sigma" and theorem == "Thm 1":
+            assert sigma is None
+            continue
+        epsilon = json.loads(call("bounds", "--sigma", sigma, *question, "--json").output)[back]["value"]
+        assert epsilon == pytest.approx(2.0, rel=1e-3), key
+
+
 def test_calibrate_gamma(call):
     arguments = ("--task", "histogram", "--topology", "ring", "--users", 60, "--rounds", 2, "--buckets", 4)
     found = json.loads(call("calibrate", "--epsilon", 2, *arguments, "--json").output)

@@ -298,6 +298,16 @@ def test_calibrated_sigma_meets_its_target_and_a_tenth_of_a_percent_less_does_no
         assert bounds.network_epsilon(task, 30, 300, sigma * 0.999, *arguments, released=True, colluders=2) > 2.0
 
 
+@pytest.mark.parametrize("reached", [lambda x: 3 / x, lambda x: 9 * math.exp(-x), lambda x: 5.0 if x < 1.7 else 1.0,
+                                     lambda x: max(0.0, 4 - x**3), lambda x: math.inf if x < 2 else 1 / x])  # fmt: skip
+@pytest.mark.parametrize("start", [1e-4, 1.0, 1e5])
+def test_the_search_for_the_least_noise_needs_no_smooth_function(reached, start):
+    calls = []
+    found = calibrate.least(lambda x: calls.append(x) or reached(x), 1.3, start)
+    assert reached(found) <= 1.3 < reached(found / 1.0002)
+    assert len(calls) < 80
+
+
 def test_calibrated_steps_fit_the_budget_and_a_few_more_do_not():
     steps = calibrate.steps(1.0, 1e-6, 1.0, 8.0, n_users=20, task="sgd")
     delta = 1e-6 / calibrate.DISCRETE_INFLATION
