@@ -47,7 +47,8 @@ class Rows:
         mine = path.step[self._first[u] : self._first[u + 1]]
         if len(mine) == 0:
             return np.zeros(path.n_users)
-        gaps = np.diff(mine, prepend=-1, append=len(path.walk))
+        gaps = np.empty(len(mine) + 1, dtype=np.int64)
+        gaps[0], gaps[1:-1], gaps[-1] = mine[0] + 1, mine[1:] - mine[:-1], len(path.walk) - mine[-1]
         before = np.repeat(np.arange(len(mine) + 1, dtype=np.int32), gaps)  # contributions of u before each step, and T
         after = before[:-1]
         if path.released:

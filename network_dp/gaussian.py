@@ -112,23 +112,39 @@ def epsilon(mu: float, delta: float) -> float:
 
 
 def epsilons(mus: ArrayLike, delta: float) -> Floats:
-    """`epsilon` for many mu at once, by bisection (the upper end is returned)."""
+    """`epsilon` for many mu at once; the upper end of a relative 1e-12 is returned."""
     _check_delta(delta)
     values = np.asarray(mus, dtype=np.float64)
     require(bool(np.all(values >= 0)), "every mu must be >= 0")
     distinct, inverse = np.unique(values, return_inverse=True)
     result = np.where(np.isinf(distinct), np.inf, 0.0)
-    inside = (distinct > 0) & np.isfinite(distinct)
-    mu_inside = distinct[inside]
-    target = math.log(delta)
-    low = np.zeros_like(mu_inside)
-    high = mu_inside**2 / 2 + mu_inside * math.sqrt(-2 * target)
-    for _ in range(60):  # epsilon may be 10^6 times smaller than where the search begins: 2^-60 leaves a relative 1e-11
-        middle = (low + high) / 2
-        above = _log_delta(mu_inside, middle) > target
-        low, high = np.where(above, middle, low), np.where(above, high, middle)
-    result[inside] = np.where(_log_delta(mu_inside, np.zeros_like(mu_inside)) <= target, 0.0, high)
+    inside = np.flatnonzero((distinct > 0) & np.isfinite(distinct))
+    inside = inside[_log_delta(distinct[inside], np.zeros(len(inside))) > math.log(delta)]
+    result[inside] = _epsilons_above_zero(distinct[inside], math.log(delta))
     return result[inverse].reshape(values.shape)
+
+
+def _epsilons_above_zero(mus: Floats, target: float) -> Floats:
+    """Where ln delta(epsilon) falls to `target`: false position, an end that stays twice counting half (Illinois)."""
+    low, high = np.zeros_like(mus), mus**2 / 2 + mus * math.sqrt(-2 * target)
+    over, under = _log_delta(mus, low) - target, _log_delta(mus, high) - target
+    was_over = np.zeros(len(mus), dtype=np.bool_)
+    for turn in range(200):
+        if bool(np.all(high - low <= 1e-12 * high)):
+            break
+        share = over / (over - under) if turn % 5 else 0.5  # a halving now and then, for curves far from straight
+        # a little beyond the root, seen from the end that moved last: so both ends close in
+        beside = np.where(was_over, 3e-13, -3e-13) * high
+        middle = np.clip(low + (high - low) * share + beside, low, high)
+        found = _log_delta(mus, middle) - target
+        is_over = found > 0
+        over, under = (
+            np.where(is_over, found, np.where(was_over, over, over / 2)),
+            np.where(is_over, np.where(was_over, under / 2, under), found),
+        )
+        low, high = np.where(is_over, middle, low), np.where(is_over, high, middle)
+        was_over = is_over
+    return high
 
 
 def mu(epsilon: float, delta: float) -> float:
