@@ -9,19 +9,20 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
 import numpy as np
 from dp_accounting.pld import pld_pmf
 from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
 from numpy.typing import NDArray
+from scipy.special import logsumexp
 
-from network_dp import gaussian
+from network_dp import composition, gaussian
 from network_dp.bounds import least_index
-from network_dp.errors import require
+from network_dp.errors import require, require_whole
 from network_dp.moments import EXACT_STEPS, RECURSION_STEPS, Law, Rows, cycle_kernel, cycle_rows, solve
-from network_dp.randomised_response import Response, Window, log_moments, round_down, window_losses
+from network_dp.randomised_response import Losses, Response, Window, log_moments, round_down, window_losses
 
 Floats = NDArray[np.float64]
 
@@ -49,7 +50,7 @@ def ring_epsilon(
     window, but the first kind, the worse one, exists either way: `released` does not change the worst pair.
     """
     require(n_users >= 3, f"a ring needs at least 3 users, got {n_users}")
-    require(n_rounds >= 1, f"n_rounds must be at least 1, got {n_rounds}")
+    require_whole("n_rounds", n_rounds, 1)
     windows = Counter({Window(n_users - 2): n_rounds - 1})
     windows[Window(0, ring_random_elements(n_users, gamma))] += 1
     return _composed_epsilon(Response(n_buckets, gamma), windows, delta)
@@ -71,7 +72,7 @@ def cycles_epsilon(cycles: Iterable[tuple[int, int]], n_buckets: int, gamma: flo
 
 def local_epsilon(n_contributions: int, n_buckets: int, gamma: float, delta: float) -> float:
     """Local DP of k answers: exact k-fold composition of randomised response (rounded up on the loss grid)."""
-    require(n_contributions >= 0, f"n_contributions must be >= 0, got {n_contributions}")
+    require_whole("n_contributions", n_contributions)
     return _composed_epsilon(Response(n_buckets, gamma), Counter({Window(0): n_contributions}), delta)
 
 
@@ -84,20 +85,40 @@ def _composed_epsilon(response: Response, windows: Counter[Window], delta: float
         return math.inf
     # Losses are rounded up, by half an interval on average: fine enough to cost little, coarse enough to be quick.
     interval = max(1e-7, min(1e-3, response.epsilon / 2_000, 0.005 * min(response.epsilon, 1.0) / math.sqrt(total)))
-    parts = [_distribution(response, window, interval).self_compose(k) for window, k in windows.items() if k]
-    composed = parts[0]
-    for part in parts[1:]:
-        composed = composed.compose(part)
+    parts = [(_losses(response, window, interval), k) for window, k in windows.items() if k]
+    exact = composition.epsilon([(_distribution(losses, interval), k) for losses, k in parts], delta)
+    if math.isinf(exact):
+        exact = _renyi_epsilon(parts, interval, delta)
     # basic composition of local DP holds too, with delta = 0
-    return min(float(composed.get_epsilon_for_delta(delta)), total * response.epsilon)
+    return min(exact, total * response.epsilon)
 
 
 @lru_cache(maxsize=128)
-def _distribution(response: Response, window: Window, interval: float) -> PrivacyLossDistribution:
-    losses = window_losses(response, window, interval)
+def _losses(response: Response, window: Window, interval: float) -> Losses:
+    return window_losses(response, window, interval)
+
+
+def _distribution(losses: Losses, interval: float) -> PrivacyLossDistribution:
     return PrivacyLossDistribution(
         pld_pmf.DensePLDPmf(interval, losses.lowest, losses.probabilities, losses.infinite, True)
     )
+
+
+def _renyi_epsilon(parts: Sequence[tuple[Losses, int]], interval: float, delta: float) -> float:
+    """For a delta that composing by FFT cannot see: moments E e^{(alpha-1) loss} multiply, and nothing cancels."""
+    finite = delta - sum(losses.infinite * k for losses, k in parts)
+    if finite <= 0:
+        return math.inf
+
+    def at(index: int) -> float:
+        above_one = float(_ORDERS[index]) - 1
+        log_moment = 0.0
+        for losses, k in parts:
+            values = (losses.lowest + np.arange(len(losses.probabilities))) * interval
+            log_moment += k * float(logsumexp(above_one * values, b=losses.probabilities))
+        return gaussian.moment_to_epsilon(above_one, log_moment, finite)
+
+    return min(at(index) for index in range(len(_ORDERS)))
 
 
 def complete_epsilon(

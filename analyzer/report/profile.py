@@ -1,7 +1,4 @@
-"""eps against delta for the worst pair: this run, the promise, local DP, and the paper's printed bound.
-
-The only place of the analyzer that shows printed formulas; no verdict looks at them (theory.md 9).
-"""
+"""eps against delta for the worst pair: this run, the promise, local DP, and the paper's printed bound."""
 
 from __future__ import annotations
 
@@ -12,35 +9,17 @@ import numpy as np
 
 from analyzer.judge import Analysis
 from analyzer.promise import local_epsilon, promised_epsilon
+from analyzer.report.as_printed import as_printed
 from analyzer.report.charts import figure
 from analyzer.report.svg import Frame
-from network_dp import bounds, printed
-from network_dp.plan import Plan, SgdTask
+from network_dp import bounds
+from network_dp.plan import Plan
 
 Curve = list[tuple[float, float]]
 
 
 def _at(plan: Plan, delta: float) -> Plan:
     return replace(plan, noise=replace(plan.noise, delta=delta))
-
-
-def printed_epsilon(plan: Plan, delta: float) -> float | None:
-    """What the paper's own theorem would state for this plan at ``delta`` (its deltas split evenly)."""
-    sigma, walk = plan.noise.sigma, plan.walk
-    if plan.noise.mechanism != "gaussian" or sigma is None:
-        return None
-    if isinstance(plan.task, SgdTask):
-        if walk.topology == "ring":
-            return None
-        most = printed.visits(plan.n, plan.total_steps, delta / 2)
-        return printed.theorem_4_numeric(sigma, plan.task.lipschitz, most, plan.n, delta / 2)
-    if walk.topology == "ring":
-        rounds = walk.rounds or 1
-        single = math.sqrt(2 * math.log(1.25 * 2 * rounds / delta)) * plan.sensitivity / sigma
-        return printed.theorem_1(rounds, single, delta / (2 * rounds), delta / 2).epsilon
-    cycles = printed.visits(plan.n, plan.total_steps, delta / 3) + plan.total_steps / plan.n
-    single = math.sqrt(2 * math.log(1.25 * 3 * cycles / delta)) * plan.sensitivity / sigma
-    return printed.theorem_3(plan.n, plan.total_steps, single, delta / (3 * cycles), delta / 3, delta / 3).epsilon
 
 
 def profile(analysis: Analysis) -> str:
@@ -59,7 +38,7 @@ def profile(analysis: Analysis) -> str:
         ("observed", "this run, worst pair", _curve(deltas, [_epsilon(plan, value, d) for d in deltas])),
         ("law", "promised before the run", _curve(few, [promised_epsilon(_at(plan, d)) for d in few])),
         ("local", "local DP", _curve(deltas, [local_epsilon(_at(plan, d), made) for d in deltas])),
-        ("printed", "the paper's printed bound", _curve(few, [printed_epsilon(plan, d) for d in few])),
+        ("printed", "the paper's printed bound", _curve(few, [as_printed(_at(plan, d)) for d in few])),
     ]
     tops = [max(y for _, y in curve) for _, _, curve in curves if curve]
     if not tops:
