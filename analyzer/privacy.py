@@ -13,7 +13,7 @@ from analyzer.chance import FALSE_ALARM
 from analyzer.exposures import Measure, UnmeasurableError
 from analyzer.integrity import Run
 from analyzer.lineage import contributions_per_user
-from analyzer.printed import printed_epsilon
+from analyzer.report.as_printed import as_printed
 from analyzer.sights import Sights
 from analyzer.tables import Finding, Floats
 from analyzer.verdict import Check, Status
@@ -111,7 +111,7 @@ def _measured(
         limit_epsilon=None if limit is None else tool.one_epsilon(limit),
         promised=promise.promised_epsilon(plan),
         local=promise.local_epsilon(plan, max(counts)),
-        printed=printed_epsilon(plan, plan.noise.delta),
+        printed=as_printed(plan),
         contributions=counts,
         collusions=tuple(_collusions(run, tool, colluders, max_colluders, (u, v))),
     )

@@ -3,30 +3,29 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
-from typing import Any, Literal
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
 
+from coordinator_free_launcher.rows import Row
 from network_dp import bounds, calibrate, printed, utility
 from network_dp.errors import AccountingError, require
 
 Topology = Literal["ring", "complete"]
 Task = Literal["sum", "mean", "histogram", "sgd"]
 Axis = Literal["users", "length", "noise"]
+AXES: dict[str, Axis] = {
+    "users": "users", "n": "users", "length": "length", "steps": "length", "rounds": "length", "T": "length",
+    "noise": "noise", "sigma": "noise", "gamma": "noise",
+}  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Row:
-    """One line of a table. `value` is infinite where there is no guarantee and None where there is no number."""
-
-    key: str
-    label: str
-    value: float | None
-    note: str
-
-    def as_json(self) -> dict[str, Any]:
-        finite = self.value is None or math.isfinite(self.value)
-        return {**asdict(self), "value": self.value if finite else "infinity"}
+HIDDEN = "only if nobody can tell who else held the token; TLS alone does not give it"
+COMPARED = "the paper's formula: for comparison only"
+UNHIDDEN: dict[Topology, str] = {
+    "ring": "the path of a ring is public",
+    "complete": "a cap makes contributions depend on the visit count: no hidden-path bound",
+}
 
 
 @dataclass(frozen=True)
@@ -56,6 +55,8 @@ class Question:
         require(self.topology == "complete" or self.task != "sgd", "sgd on a ring has no amplification; use complete")
         require(self.task != "sgd" or self.lipschitz is not None, "--task sgd needs --lipschitz")
         require(not self.responding or self.buckets is not None, "--gamma needs --buckets")
+        require(self.gamma is None or self.responding, "--gamma is for a histogram without --sigma: give one of them")
+        require(self.cap is None or self.topology == "complete", "--cap is for the complete graph; a ring has --rounds")
 
     @property
     def responding(self) -> bool:
@@ -112,18 +113,16 @@ def _observer(question: Question) -> str:
 
 
 def _ring_rows(question: Question, sigma: float) -> list[Row]:
-    delta, reach = question.delta, question.total_sensitivity
     noises = utility.ring_noises(question.users, question.length, question.released)
     note = f"{_observer(question)} about any other: sqrt(K) Delta/sigma, exact"
     if question.colluders > 1:
         note = "two users around a third read its raw values: a ring resists no collusion"
-    each = delta / (2 * question.length)
-    per_round = math.sqrt(2 * math.log(1.25 / each)) * reach / sigma
-    stated = printed.theorem_1(question.length, per_round, each, delta / 2)
+    theorem, as_printed = _printed(question)
     return [
         Row("network_epsilon", "network epsilon", network_epsilon(question), note),
+        Row("hidden_epsilon", "if the path were hidden", None, UNHIDDEN["ring"]),
         Row("local_epsilon", "local epsilon", math.inf, "most hops of a ring carry no noise of their own"),
-        Row("printed_epsilon", "as printed (Thm 1)", stated.epsilon, "advanced composition: valid, very loose"),
+        Row("printed_epsilon", f"as printed ({theorem})", as_printed(sigma), "advanced composition: valid, very loose"),
         Row("noises", "full noises", float(noises), "in the final token"),
         Row("expected_std", "expected error", _gaussian_error(question, sigma), "standard deviation of the result"),
     ]
@@ -140,11 +139,9 @@ def _complete_rows(question: Question, sigma: float) -> list[Row]:
     count = question.contributions
     spent = delta if question.cap is not None else delta / 2
     local = bounds.local_epsilon(count, sigma, reach, spent)
-    theorem, stated = _printed_complete(question, sigma)
+    theorem, as_printed = _printed(question)
     watcher = f"{_observer(question)} about any other, even if it knows the whole path"
-    unseen = "only if nobody can tell who else held the token; TLS alone does not give it"
-    if hidden is None:
-        unseen = "a cap makes contributions depend on the visit count: no hidden-path bound"
+    unseen = UNHIDDEN["complete"] if hidden is None else HIDDEN
     error = "standard deviation of the result"
     if question.task == "sgd":
         error = "bound on F(tau) - F(w*), for dimension and diameter 1"
@@ -152,22 +149,19 @@ def _complete_rows(question: Question, sigma: float) -> list[Row]:
         Row("network_epsilon", "network epsilon", network_epsilon(question), watcher),
         Row("hidden_epsilon", "if the path were hidden", hidden, unseen),
         Row("local_epsilon", "local epsilon", local, f"exact, for {count} contributions of one user"),
-        Row("printed_epsilon", f"as printed ({theorem})", stated, "the paper's formula: for comparison only"),
+        Row("printed_epsilon", f"as printed ({theorem})", as_printed(sigma), COMPARED),
         Row("expected_std", "expected error", _gaussian_error(question, sigma), error),
     ]
 
 
-def _printed_complete(question: Question, sigma: float) -> tuple[str, float]:
-    """The paper's own epsilon at the same delta, split as it needs."""
-    delta, reach = question.delta, question.total_sensitivity
+def _printed(question: Question) -> tuple[str, Callable[[float], float]]:
+    """The theorem of the paper on such a run with Gaussian noise, and its epsilon as a function of sigma."""
+    n, length, delta, reach = question.users, question.length, question.delta, question.total_sensitivity
+    if question.topology == "ring":
+        return "Thm 1", lambda sigma: printed.theorem_1_at(length, sigma, reach, delta)
     if question.task == "sgd":
-        count = question.cap or printed.visits(question.users, question.length, delta / 2)
-        spent = delta if question.cap else delta / 2
-        return "Thm 4", printed.theorem_4_numeric(sigma, reach / 2, count, question.users, spent)
-    cycles = printed.visits(question.users, question.length, delta / 3) + question.length / question.users
-    each = delta / (3 * cycles)
-    per_step = math.sqrt(2 * math.log(1.25 / each)) * reach / sigma
-    return "Thm 3", printed.theorem_3(question.users, question.length, per_step, each, delta / 3, delta / 3).epsilon
+        return "Thm 4", lambda sigma: printed.theorem_4_at(n, length, sigma, reach / 2, delta, question.cap)
+    return "Thm 3", lambda sigma: printed.theorem_3_at(n, length, sigma, reach, delta)
 
 
 def _gaussian_error(question: Question, sigma: float) -> float:
@@ -211,9 +205,17 @@ def _response_rows(question: Question) -> list[Row]:
     answers = question.users * question.length if ring else question.length
     ends = (2 if question.released else 1) if ring else 0
     random = ends * shuffle.ring_random_elements(question.users, gamma)
+    if ring:
+        theorem = "Thm 2"
+        stated = printed.theorem_2_at(question.users, question.length, buckets, gamma, question.delta)
+    else:
+        theorem = "Thm 3, histograms"
+        stated = printed.theorem_3_histogram_at(question.users, question.length, buckets, gamma, question.delta)
     return [
         Row("network_epsilon", "network epsilon", network, f"{_observer(question)} about any other, path known"),
+        Row("hidden_epsilon", "if the path were hidden", None, "no bound is offered for randomised response"),
         Row("local_epsilon", "local epsilon", local, f"exact, for {question.contributions} answers of one user"),
+        Row("printed_epsilon", f"as printed ({theorem})", stated, COMPARED),
         Row("epsilon_0", "epsilon of one answer", shuffle.local_epsilon(1, buckets, gamma, 1e-12), "pure local DP"),
         Row("expected_std", "expected error", utility.histogram_std(answers, buckets, gamma, random), "of a count"),
     ]
@@ -232,9 +234,14 @@ def calibrate_rows(question: Question, epsilon: float) -> list[Row]:
     rows = [
         Row("network_sigma", "sigma for network DP", network, f"{_observer(question)}, path known"),
         Row("network_std", "expected error", _gaussian_error(question, network), "with that sigma"),
+        _hidden_sigma(question, epsilon),
     ]
+    theorem, as_printed = _printed(question)
+    stated = calibrate.least(as_printed, epsilon, network)
+    compared = Row("printed_sigma", f"as printed ({theorem})", stated, COMPARED)
     if ring:
-        return [*rows, Row("local_sigma", "sigma for local DP", math.inf, "most hops of a ring carry no noise")]
+        nothing = "most hops of a ring carry no noise of their own"
+        return [*rows, Row("local_sigma", "sigma for local DP", math.inf, nothing), compared]
     spent = question.delta if question.cap is not None else question.delta / 2
     local = calibrate.sigma(
         epsilon, spent, question.total_sensitivity, privacy="local", n_contributions=question.contributions
@@ -243,7 +250,19 @@ def calibrate_rows(question: Question, epsilon: float) -> list[Row]:
         *rows,
         Row("local_sigma", "sigma for local DP", local, f"for {question.contributions} contributions of one user"),
         Row("local_std", "expected error", _gaussian_error(question, local), "with that sigma"),
+        compared,
     ]
+
+
+def _hidden_sigma(question: Question, epsilon: float) -> Row:
+    value, note = None, UNHIDDEN[question.topology]
+    if question.topology == "complete" and question.cap is None:
+        note = HIDDEN
+        value = calibrate.sigma(
+            epsilon, question.delta, question.total_sensitivity, task=question.walk_task, n_users=question.users,
+            n_steps=question.length, colluders=question.colluders, path="hidden",
+        )  # fmt: skip
+    return Row("hidden_sigma", "if the path were hidden", value, note)
 
 
 def _calibrate_response(question: Question, epsilon: float) -> list[Row]:
@@ -256,6 +275,14 @@ def _calibrate_response(question: Question, epsilon: float) -> list[Row]:
     )  # fmt: skip
     rows = bounds_rows(replace(question, gamma=gamma))
     return [Row("network_gamma", "gamma for network DP", gamma, "probability of a uniform answer"), *rows]
+
+
+def axis_label(question: Question, axis: Axis) -> str:
+    if axis == "users":
+        return "users n"
+    if axis == "length":
+        return "rounds K" if question.topology == "ring" else "steps T"
+    return "probability gamma of a uniform answer" if question.responding else "noise sigma"
 
 
 def curve(question: Question, axis: Axis) -> list[tuple[float, float]]:
@@ -273,7 +300,6 @@ def curve(question: Question, axis: Axis) -> list[tuple[float, float]]:
             x = float(max(3, round(question.users * factor)))
             changed = replace(question, users=int(x))
         else:
-            require(axis == "length", "--against must be users, length or noise")
             x = float(max(1, round(question.length * factor)))
             changed = replace(question, length=int(x))
         points.append((x, network_epsilon(changed)))

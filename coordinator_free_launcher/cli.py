@@ -44,3 +44,7 @@ for module in (
 def main() -> None:
     """Entry point of the console script."""
     app()
+
+
+if __name__ == "__main__":
+    main()

@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
 if TYPE_CHECKING:
-    from coordinator_free_launcher.bounds_tables import Question, Row
+    from coordinator_free_launcher.bounds_tables import Question
+    from coordinator_free_launcher.rows import Row
 
 Answer = TypeVar("Answer")
 
@@ -56,7 +58,7 @@ def bounds(
     cap: CapOption = None,
     as_json: JsonOption = False,
     plot: Annotated[Path | None, typer.Option(help="Also draw epsilon against one quantity into this file.")] = None,
-    against: Annotated[str, typer.Option(help="What the plot varies: users, length or noise.")] = "users",
+    against: Annotated[str, typer.Option(help="What the plot varies: n, T (ring: rounds) or sigma (or gamma).")] = "n",
 ) -> None:
     """How private is this? Epsilon of network DP, next to local DP and to what the paper printed.
 
@@ -74,7 +76,7 @@ def bounds(
         )  # fmt: skip
         rows = tables.bounds_rows(question)
         if plot is not None:
-            _draw(tables.curve(question, against), against, plot)  # type: ignore[arg-type]  # curve checks it
+            _draw(question, against, plot)
         return rows
 
     _show(f"{task} on a {topology} graph, delta = {delta:g}", _checked(answer), as_json)
@@ -159,7 +161,9 @@ def _question(
     from network_dp.errors import AccountingError
 
     ring = topology == "ring"
-    length = rounds if ring else steps
+    length, other = (rounds, steps) if ring else (steps, rounds)
+    if other is not None:
+        raise AccountingError("--steps is for the complete graph" if ring else "--rounds is for a ring")
     if length is None:
         raise AccountingError("a ring needs --rounds" if ring else "the complete graph needs --steps")
     return Question(task, topology, users, length, **more)  # type: ignore[arg-type]  # Question checks both
@@ -178,33 +182,38 @@ def _checked(answer: Callable[[], Answer]) -> Answer:
 
 def _show(title: str, rows: Sequence[Row], as_json: bool) -> None:
     if as_json:
-        typer.echo(json.dumps({row.key: row.as_json() for row in rows}, indent=1))
+        typer.echo(json.dumps({row.key: {**asdict(row), "value": row.plain} for row in rows}, indent=1))
         return
-    from rich.console import Console
-    from rich.table import Table
+    from coordinator_free_launcher.rows import print_rows
 
-    table = Table("", "value", "meaning", title=title)
-    for row in rows:
-        table.add_row(row.label, _number(row.value), row.note)
-    Console().print(table)
+    print_rows(title, rows)
 
 
-def _number(value: float | None) -> str:
-    if value is None:
-        return "-"
-    return "none (infinite)" if math.isinf(value) else f"{value:.4g}"
-
-
-def _draw(points: Sequence[tuple[float, float]], axis: str, path: Path) -> None:
+def _draw(question: Question, against: str, path: Path) -> None:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
+    from matplotlib.ticker import LogLocator, NullFormatter
 
-    figure = Figure(figsize=(6, 4), layout="constrained")
+    from coordinator_free_launcher import bounds_tables as tables
+    from network_dp.errors import AccountingError, require
+
+    require(against in tables.AXES, f"--against must be one of {', '.join(tables.AXES)}, got {against}")
+    axis = tables.AXES[against]
+    points = [(x, y) for x, y in tables.curve(question, axis) if math.isfinite(y) and y > 0]
+    require(bool(points), "nothing to plot: no epsilon in this range is positive and finite")
+    figure = Figure(figsize=(6.4, 4), layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.subplots()
-    finite = [(x, y) for x, y in points if math.isfinite(y) and y > 0]
-    axes.loglog([x for x, _ in finite], [y for _, y in finite], marker="o")
-    axes.set_xlabel(axis)
-    axes.set_ylabel("network epsilon")
-    axes.grid(visible=True, which="both", alpha=0.3)
-    figure.savefig(path)
+    axes.loglog([x for x, _ in points], [y for _, y in points], marker="o")
+    axes.set(xlabel=tables.axis_label(question, axis), ylabel=f"network epsilon at delta = {question.delta:g}")
+    axes.set_title(f"{question.task} on a {question.topology} graph, path known")
+    axes.set_xticks([x for x, _ in points], labels=[f"{float(f'{x:.3g}'):g}" for x, _ in points])
+    axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    axes.yaxis.set_major_formatter("{x:g}")
+    for one in (axes.xaxis, axes.yaxis):
+        one.set_minor_formatter(NullFormatter())
+    axes.grid(visible=True, alpha=0.3)
+    try:
+        figure.savefig(path)
+    except (OSError, ValueError) as error:  # no such folder, or a kind of picture nobody knows
+        raise AccountingError(f"cannot write the plot: {error}") from None

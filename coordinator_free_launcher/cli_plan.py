@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from coordinator_free_launcher.cli_identity import fail, read_plan
+from coordinator_free_launcher.rows import Row
 from network_dp.plan import Plan, PlanError
 
 plans = typer.Typer(help="Write a plan, and see what it promises before anything runs.", no_args_is_help=True)
@@ -57,22 +58,23 @@ def check(
 ) -> None:
     """Validate a plan and print what will happen and what it promises."""
     from coordinator_free_launcher.provision import finalise
+    from coordinator_free_launcher.rows import print_rows
 
     try:
         plan = finalise(read_plan(plan_file))
-        facts = describe(plan, colluders)
+        facts, rows = describe(plan), comparison(plan, colluders)
     except PlanError as error:
         raise fail(error) from None
     if as_json:
-        typer.echo(json.dumps({key: value for key, (value, _) in facts.items()}, indent=1))
+        values = {key: value for key, (value, _) in facts.items()}
+        typer.echo(json.dumps({**values, **{row.key: row.plain for row in rows}}, indent=1))
         return
     show_facts(plan, facts)
+    print_rows(f"{plan.task.kind} on a {plan.walk.topology} graph, delta = {plan.noise.delta:g}", rows)
 
 
-def describe(plan: Plan, colluders: int = 1) -> dict[str, tuple[Any, str]]:
+def describe(plan: Plan) -> dict[str, tuple[Any, str]]:
     """What a plan means: key -> (value, why or how)."""
-    from coordinator_free_launcher.promise import promises
-
     walk, noise = plan.walk, plan.noise
     size = {"gaussian": noise.sigma, "laplace": noise.scale, "rr": noise.gamma}[noise.mechanism]
     label = {"gaussian": "sigma", "laplace": "scale", "rr": "gamma"}[noise.mechanism]
@@ -85,7 +87,19 @@ def describe(plan: Plan, colluders: int = 1) -> dict[str, tuple[Any, str]]:
     }
     if plan.insecure_seed is not None:
         facts["INSECURE"] = (plan.insecure_seed, "noise and routing are seeded: for tests only")
-    return {**facts, **promises(plan, colluders)}
+    return facts
+
+
+def comparison(plan: Plan, colluders: int = 1) -> list[Row]:
+    """The table of ``network-dp bounds`` for a plan: what it promises, and beside it what the paper printed."""
+    from analyzer.report.as_printed import as_printed, theorem_of
+    from coordinator_free_launcher.promise import promises
+
+    label = f"as printed ({theorem_of(plan)})" if theorem_of(plan) else "as printed"
+    note = "the paper's formula: for comparison only" if theorem_of(plan) else "the paper has no theorem for this"
+    rows = promises(plan, colluders)
+    after = [row.key for row in rows].index("local_epsilon") + 1
+    return [*rows[:after], Row("printed_epsilon", label, as_printed(plan), note), *rows[after:]]
 
 
 def show_facts(plan: Plan, facts: dict[str, tuple[Any, str]]) -> None:

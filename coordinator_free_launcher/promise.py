@@ -1,68 +1,103 @@
-"""What a plan promises before anything runs, as numbers with their meaning: privacy by the valid bounds, and error."""
+"""What a plan promises before anything runs, as rows with their meaning: privacy by the valid bounds, and error."""
 
 from __future__ import annotations
 
 import math
-from typing import Any, Literal
+from dataclasses import replace
+from typing import Literal
 
-from network_dp.plan import Plan
+from coordinator_free_launcher.rows import Row
+from network_dp import utility
+from network_dp.plan import Plan, SgdTask
 
 
-def promises(plan: Plan, colluders: int = 1) -> dict[str, tuple[Any, str]]:
-    """key -> (number or None, meaning). None: theory gives no guarantee there."""
+def promises(plan: Plan, colluders: int = 1) -> list[Row]:
+    """Network epsilon, the same if the path were hidden, local epsilon, expected error; infinite: no guarantee."""
     from analyzer.promise import promised_epsilon
-    from network_dp.expected import expected_error
 
     delta = plan.noise.delta
-    facts: dict[str, tuple[Any, str]] = {
-        "network_epsilon": (
-            promised_epsilon(plan),
-            f"any one user about any other, delta = {delta:g}, even if it knows the whole path",
-        ),
-        "local_epsilon": (_local(plan), "against somebody who sees every message"),
-    }
-    hidden = _if_hidden(plan)
-    if hidden is not None:
-        facts["network_epsilon_if_path_hidden"] = (hidden, "not promised: TLS hides values, not who held the token")
+    meaning = f"any one user about any other, delta = {delta:g}, even if it knows the whole path"
+    rows = [Row("network_epsilon", "network epsilon", _or_infinite(promised_epsilon(plan)), meaning)]
     if colluders > 1:
-        text = f"any {colluders} users together; none promised on a ring, where two can enclose a third"
-        facts[f"network_epsilon_{colluders}_colluders"] = (promised_epsilon(plan, colluders), text)
-    error = expected_error(plan)
-    if error is not None:
-        facts["expected_std"] = (error, "of the estimate, from noise and from the walk's own chance")
-    return facts
+        meaning = f"any {colluders} users together; none promised on a ring, where two can enclose a third"
+        together = _or_infinite(promised_epsilon(plan, colluders))
+        rows.append(Row(f"network_epsilon_{colluders}_colluders", f"with {colluders} colluders", together, meaning))
+    return [*rows, _if_hidden(plan, colluders), _local(plan), *_extras(plan), _error(plan)]
 
 
-def _if_hidden(plan: Plan) -> float | None:
+def _or_infinite(epsilon: float | None) -> float:
+    return math.inf if epsilon is None else epsilon
+
+
+def _if_hidden(plan: Plan, colluders: int) -> Row:
     """What the same noise would give if nobody could tell who held the token (theory.md 2): for comparison only."""
-    import numpy as np
-
+    from analyzer.exposures import aim
     from network_dp import bounds
-    from network_dp.plan import SgdTask
 
-    gaussian_walk = plan.walk.topology == "complete" and plan.noise.mechanism == "gaussian"
-    if not gaussian_walk or plan.caps.contributions is not None or plan.caps.edge is not None:
-        return None
+    def row(value: float | None, note: str) -> Row:
+        return Row("hidden_epsilon", "if the path were hidden", value, note)
+
+    if plan.walk.topology == "ring":
+        return row(None, "the path of a ring is public")
+    if plan.noise.mechanism != "gaussian":
+        return row(None, "no bound is offered for randomised response")
+    if plan.caps.contributions is not None or plan.caps.edge is not None:
+        return row(None, "a cap makes contributions depend on the visit count: no hidden-path bound")
+    if plan.walk.min_live <= colluders:
+        return row(None, "nobody is left to protect")
     assert plan.noise.sigma is not None
     task: Literal["sum", "sgd"] = "sgd" if isinstance(plan.task, SgdTask) else "sum"
-    with np.errstate(over="ignore"):
-        epsilon = bounds.network_epsilon(
-            task, plan.walk.min_live, plan.total_steps, plan.noise.sigma, plan.sensitivity, plan.noise.delta,
-            plan.walk.release == "all", path="hidden",
-        )  # fmt: skip
-    return None if math.isinf(epsilon) else epsilon
+    value = bounds.network_epsilon(
+        task, plan.walk.min_live, plan.total_steps, plan.noise.sigma, plan.sensitivity, aim(plan),
+        plan.walk.release == "all", colluders, path="hidden",
+    )  # fmt: skip
+    return row(value, "not promised: TLS hides values, not who held the token")
 
 
-def _local(plan: Plan) -> float | None:
+def _local(plan: Plan) -> Row:
+    """Against somebody who sees every message. Visits of a walk are counted up to half of delta."""
     from analyzer.promise import local_epsilon
     from network_dp import bounds
 
-    if plan.noise.mechanism == "rr":
-        return None
-    cap = plan.caps.contributions
+    cap, delta = plan.caps.contributions, plan.noise.delta
     if plan.walk.topology == "ring":
         most = plan.walk.rounds or 0
+    elif cap is None:
+        most = bounds.visits(plan.walk.min_live, plan.total_steps, delta / 2)
+        plan = replace(plan, noise=replace(plan.noise, delta=delta / 2))
     else:
-        most = bounds.visits(plan.n, plan.total_steps, plan.noise.delta)
-    epsilon = local_epsilon(plan, most if cap is None else min(most, cap))
-    return None if math.isinf(epsilon) else epsilon
+        most = plan.total_steps
+    count = most if cap is None else min(most, cap)
+    value = local_epsilon(plan, count)
+    note = f"against somebody who sees every message; {count} contributions of one user"
+    if math.isinf(value):
+        note = "most hops carry no full noise of their own"
+    return Row("local_epsilon", "local epsilon", value, note)
+
+
+def _extras(plan: Plan) -> list[Row]:
+    if plan.noise.mechanism == "rr":
+        from analyzer.responses import response_of
+
+        return [Row("epsilon_0", "epsilon of one answer", response_of(plan).epsilon, "pure local DP")]
+    if plan.walk.topology == "ring" and not isinstance(plan.task, SgdTask) and not plan.noise.spread:
+        count = utility.ring_noises(plan.n, plan.walk.rounds or 0, plan.walk.release == "all")
+        return [Row("noises", "full noises", float(count), "in the final token")]
+    return []
+
+
+def _error(plan: Plan) -> Row:
+    from network_dp.expected import expected_error
+
+    def row(value: float | None, note: str) -> Row:
+        return Row("expected_std", "expected error", value, note)
+
+    if not isinstance(plan.task, SgdTask):
+        return row(expected_error(plan), "of the estimate, from noise and from the walk's own chance")
+    task, sigma = plan.task, plan.noise.sigma
+    if task.radius is None or sigma is None:
+        return row(None, "the paper's Prop. 1 bounds the error of sgd inside a ball: give task.radius")
+    diameter = 2 * task.radius
+    bound = utility.sgd_suboptimality(diameter, task.lipschitz, task.dimension, sigma, plan.total_steps)
+    step = diameter / math.hypot(task.lipschitz, math.sqrt(task.dimension) * sigma)
+    return row(bound, f"bound on F(tau) - F(w*) for the step sizes {step:.3g}/sqrt(t) (the paper's Prop. 1)")

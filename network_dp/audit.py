@@ -17,7 +17,7 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from network_dp.errors import require
+from network_dp.errors import require, require_whole
 
 Floats = NDArray[np.float64]
 Algorithm = Literal["ring_sum", "complete_sum", "complete_sgd", "ring_histogram"]
@@ -69,7 +69,11 @@ def run(
     """
     require(algorithm in get_args(Algorithm), f"algorithm must be one of {get_args(Algorithm)}, got {algorithm!r}")
     require(bug in BUGS[algorithm], f"bug must be one of {BUGS[algorithm]} for {algorithm}, got {bug!r}")
-    require(n_runs >= 100, f"n_runs must be at least 100, got {n_runs}")
+    require_whole("n_runs", n_runs, 100)
+    require_whole("n_users", n_users, 2)
+    require_whole("length", length, 1)
+    require(0 < confidence < 1, f"confidence must lie strictly between 0 and 1, got {confidence}")
+    require(sigma > 0, f"sigma must be positive, got {sigma}")
     rng = np.random.default_rng(seed)
     if algorithm == "ring_sum":
         claimed, simulate = _ring_sum(n_users, length, sigma, delta, bug)

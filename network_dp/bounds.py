@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import Literal
 
 from network_dp import gaussian
-from network_dp.errors import require
+from network_dp.errors import require, require_whole
 from network_dp.moments import EXACT_STEPS, RECURSION_STEPS, Law, Task, log_moment
 
 Path = Literal["known", "hidden"]
@@ -21,6 +21,7 @@ Path = Literal["known", "hidden"]
 # b = alpha (alpha - 1) Delta^2 / (2 sigma^2) is searched on a fixed grid, so that moments are shared between sigmas.
 _GRID = 0.05
 _LOWEST, _HIGHEST = -400, 160
+_LEAST_MU, _GREATEST_MU = 1e-140, 1e140  # Delta/sigma whose square is still a number; rounding up is safe
 
 
 @dataclass(frozen=True)
@@ -76,29 +77,34 @@ def network_bound(
     law = Law(task, n_users, n_steps, colluders, released)
     require(sigma >= 0 and sensitivity >= 0, f"sigma and sensitivity must be >= 0, got {sigma} and {sensitivity}")
     require(0 < delta < 1, f"delta must lie strictly between 0 and 1, got {delta}")
-    require(cap is None or cap >= 0, f"cap must be >= 0, got {cap}")
+    if cap is not None:
+        require_whole("cap", cap)
     require(path in ("known", "hidden"), f'path must be "known" or "hidden", got {path!r}')
+    independent = cap is None or path == "known"
+    require(independent, 'path="hidden" needs contributions that do not depend on the visit count: no cap')
     if n_steps == 0 or sensitivity == 0 or cap == 0:
         return NetworkBound(0.0, 0.0, "")
     if sigma == 0:
         return NetworkBound(math.inf, 0.0, "sigma is 0: there is no noise")
-    if path == "hidden":
-        return _hidden(law, sensitivity / sigma, delta, cap)
-    best = _known(law, sensitivity / sigma, delta)
+    mu = max(sensitivity / sigma, _LEAST_MU)
+    if not mu <= _GREATEST_MU:
+        return NetworkBound(math.inf, 0.0, "sigma is too small for the sensitivity: there is hardly any noise")
+    best = (_hidden if path == "hidden" else _known)(law, mu, delta)
     if cap is not None:
-        by_cap = gaussian.epsilon(math.sqrt(cap) * sensitivity / sigma, delta)
+        by_cap = gaussian.epsilon(math.sqrt(cap) * mu, delta)
         best = min(best, NetworkBound(by_cap, 0.0, ""), key=lambda bound: bound.epsilon)
     if math.isinf(best.epsilon):
         return NetworkBound(math.inf, 0.0, "no Renyi order has a finite moment: sigma is too small")
     return best
 
 
-def _hidden(law: Law, mu: float, delta: float, cap: int | None) -> NetworkBound:
+def _hidden(law: Law, mu: float, delta: float) -> NetworkBound:
     from network_dp import hidden  # dp-accounting takes a second to import
 
-    require(cap is None, 'path="hidden" needs contributions that do not depend on the visit count: no cap')
     value = hidden.epsilon(law.n_users, law.n_steps, mu, delta, law.colluders)
-    return NetworkBound(value, 0.0, "delta is below the resolution of the accountant" if math.isinf(value) else "")
+    # Hiding the path takes something away from the observer: what holds for a known path still does, and with few users
+    # or little noise it is better, or within the range of the accountant.
+    return min(NetworkBound(value, 0.0, ""), _known(law, mu, delta), key=lambda bound: bound.epsilon)
 
 
 @lru_cache(maxsize=100_000)
@@ -110,22 +116,21 @@ def _known(law: Law, mu: float, delta: float) -> NetworkBound:
     """Best Renyi order, by a search over the grid of b. Any order is valid; a better one is only tighter."""
 
     def at(index: int, refine: bool = False) -> float:
-        order = _order(index, mu)
-        if order > 1 / delta:  # beyond, the conversion only gets worse
-            return gaussian.rdp_to_epsilon(1 / delta, math.inf, delta)
-        return gaussian.rdp_to_epsilon(order, _cached_moment(law, index, refine) / (order - 1), delta)
+        # Beyond 1/delta the conversion only gets worse; a lower order has a lower moment than the one used.
+        above_one = min(_order_above_one(index, mu), 1 / delta)
+        return gaussian.moment_to_epsilon(above_one, _cached_moment(law, index, refine), delta)
 
     best = least_index(at, _LOWEST, _HIGHEST)
     epsilon = at(best)
     if EXACT_STEPS < law.n_steps <= RECURSION_STEPS and math.isfinite(epsilon):
         epsilon = min(epsilon, at(best, refine=True))
-    return NetworkBound(epsilon, _order(best, mu), "")
+    return NetworkBound(epsilon, 1 + _order_above_one(best, mu), "")
 
 
-def _order(index: int, mu: float) -> float:
-    """The alpha > 1 with alpha (alpha - 1) mu^2 / 2 = b."""
+def _order_above_one(index: int, mu: float) -> float:
+    """alpha - 1 > 0 with alpha (alpha - 1) mu^2 / 2 = b."""
     ratio = 2 * math.exp(index * _GRID) / (mu * mu)
-    return 1 + 2 * ratio / (1 + math.sqrt(1 + 4 * ratio))
+    return 2 * ratio / (1 + math.sqrt(1 + 4 * ratio))
 
 
 def least_index(function: Callable[[int], float], low: int, high: int) -> int:
@@ -150,13 +155,13 @@ def ring_epsilon(n_rounds: int, sigma: float, sensitivity: float, delta: float) 
     Gaussian mechanism with mu = sqrt(K) Delta / sigma (theory, section 3). Against two colluders around a user a
     ring gives nothing: see `exposure.local`.
     """
-    require(n_rounds >= 0, f"n_rounds must be >= 0, got {n_rounds}")
+    require_whole("n_rounds", n_rounds)
     return _gaussian_epsilon(float(n_rounds), sigma, sensitivity, delta)
 
 
 def local_epsilon(n_contributions: int, sigma: float, sensitivity: float, delta: float) -> float:
     """Local DP of contributions that each carry their own full noise: exact, mu = sqrt(k) Delta / sigma."""
-    require(n_contributions >= 0, f"n_contributions must be >= 0, got {n_contributions}")
+    require_whole("n_contributions", n_contributions)
     return _gaussian_epsilon(float(n_contributions), sigma, sensitivity, delta)
 
 
@@ -175,8 +180,15 @@ def _gaussian_epsilon(exposure: float, sigma: float, sensitivity: float, delta: 
 
 def visits(n_users: int, n_steps: int, delta_hat: float) -> int:
     """Least N with P(a given user is visited more than N times in T uniform steps) <= delta_hat: exact binomial."""
-    from scipy.stats import binom
+    from scipy.special import betainc
 
-    require(n_users >= 1 and n_steps >= 0, f"need n_users >= 1 and n_steps >= 0, got {n_users} and {n_steps}")
+    require_whole("n_users", n_users, 1)
+    require_whole("n_steps", n_steps)
     require(0 < delta_hat < 1, f"delta_hat must lie strictly between 0 and 1, got {delta_hat}")
-    return int(binom.isf(delta_hat, n_steps, 1 / n_users)) if n_users > 1 else n_steps
+    low, high = -1, n_steps  # P(X > low) > delta_hat >= P(X > high)
+    while high - low > 1:
+        middle = (low + high) // 2
+        # P(X > k) is an incomplete beta function: precise however small (scipy's own quantile is not below 1e-16)
+        rare = float(betainc(middle + 1, n_steps - middle, 1 / n_users)) <= delta_hat
+        low, high = (low, middle) if rare else (middle, high)
+    return high

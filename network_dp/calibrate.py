@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Literal
 
 from network_dp import bounds, gaussian
-from network_dp.errors import UnreachableError, require
+from network_dp.errors import UnreachableError, require, require_whole
 from network_dp.moments import Task
 
 Topology = Literal["complete", "ring"]
@@ -50,15 +50,17 @@ def sigma(
         count = next((k for k in (n_contributions, cap, n_rounds) if k is not None), None)
         if count is None:
             raise UnreachableError("local calibration needs n_contributions (or cap, or n_rounds on a ring)")
+        require_whole("n_contributions (or cap, or n_rounds)", count)
         return gaussian.sigma(epsilon, aim, math.sqrt(count) * sensitivity) * (1 + 1e-12)
     require(privacy == "network", f'privacy must be "network" or "local", got {privacy!r}')
+    _check_topology(topology)
     if topology == "ring":
         if n_rounds is None:
             raise UnreachableError("calibrating a ring needs n_rounds")
+        require_whole("n_rounds", n_rounds, 1)
         if colluders > 1:
             raise UnreachableError("a ring resists no collusion: no sigma protects a user between two colluders")
         return gaussian.sigma(epsilon, aim, math.sqrt(n_rounds) * sensitivity) * (1 + 1e-12)
-    require(topology == "complete", f'topology must be "complete" or "ring", got {topology!r}')
     if n_users is None or n_steps is None:
         raise UnreachableError("calibrating the complete graph needs n_users and n_steps")
     users, steps = n_users, n_steps
@@ -68,7 +70,7 @@ def sigma(
             task, users, steps, noise, sensitivity, aim, released, colluders, cap, path
         )
 
-    return _least(reached, epsilon, start=max(gaussian.sigma(epsilon, aim, sensitivity), 1e-12 * sensitivity))
+    return least(reached, epsilon, start=max(gaussian.sigma(epsilon, aim, sensitivity), 1e-12 * sensitivity))
 
 
 def steps(
@@ -122,6 +124,7 @@ def gamma(
     from network_dp import shuffle
 
     _check_target(epsilon, delta, 1.0)
+    _check_topology(topology)
 
     def reached(probability: float) -> float:
         if topology == "ring":
@@ -142,23 +145,42 @@ def gamma(
 
 
 def _check_target(epsilon: float, delta: float, sensitivity: float) -> None:
-    require(epsilon > 0, f"epsilon must be positive, got {epsilon}")
+    require(0 < epsilon < math.inf, f"epsilon must be positive and finite, got {epsilon}")
     require(0 < delta < 1, f"delta must lie strictly between 0 and 1, got {delta}")
-    require(sensitivity > 0, f"sensitivity must be positive, got {sensitivity}")
+    require(0 < sensitivity < math.inf, f"sensitivity must be positive and finite, got {sensitivity}")
 
 
-def _least(reached: Callable[[float], float], target: float, start: float) -> float:
-    """Least x with reached(x) <= target, for a decreasing function: bracket by doubling, then bisect in ln x."""
+def _check_topology(topology: str) -> None:
+    require(topology in ("complete", "ring"), f'topology must be "complete" or "ring", got {topology!r}')
+
+
+def least(reached: Callable[[float], float], target: float, start: float) -> float:
+    """Least x, to 0.01 % and rounded up, with reached(x) <= target, for a decreasing function."""
     low = high = start
-    while reached(high) > target:
-        low, high = high, 2 * high
+    below = above = reached(start)  # reached(low) > target >= reached(high), once both are found
+    while above > target:
+        low, below, high = high, above, 2 * high
         if high > start * 2**60:
             raise UnreachableError(f"no noise reaches epsilon = {target}")
-    while low == high or reached(low) <= target:
-        high, low = low, low / 2
+        above = reached(high)
+    while below <= target:
+        high, above, low = low, below, low / 2
         if low < start * 2**-60:
             return high
+        below = reached(low)
+    # Between them ln epsilon is nearly a line in ln x: aim a little beside where it meets the target, so that both ends
+    # close in. Every third step halves the gap, for functions that are no line.
+    side, turn = 1, 0
     while high / low > 1 + _PRECISION:
         middle = math.sqrt(low * high)
-        low, high = (low, middle) if reached(middle) <= target else (middle, high)
+        if turn % 3 < 2 and 0 < above < below < math.inf:
+            share = math.log(below / target) / math.log(below / above)
+            aimed = low * (high / low) ** share * (1 + side * _PRECISION / 3)
+            middle = min(max(aimed, low * (1 + _PRECISION / 9)), high / (1 + _PRECISION / 9))
+        value = reached(middle)
+        if value <= target:
+            high, above, side = middle, value, -1
+        else:
+            low, below, side = middle, value, 1
+        turn += 1
     return high

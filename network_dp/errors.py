@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from numbers import Integral
+
 
 class AccountingError(ValueError):
     """Nonsense input. The message names the argument, its value and what is allowed."""
@@ -15,3 +17,9 @@ def require(condition: bool, message: str) -> None:
     """Raise AccountingError with `message` unless `condition` holds (survives `python -O`)."""
     if not condition:
         raise AccountingError(message)
+
+
+def require_whole(name: str, value: object, least: int = 0) -> None:
+    """Counts (users, steps, rounds, contributions) are whole numbers of at least `least`."""
+    whole = isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= least
+    require(whole, f"{name} must be a whole number of at least {least}, got {value!r}")

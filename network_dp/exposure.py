@@ -17,86 +17,23 @@ A set of colluders is one observer: it holds the token whenever one of them does
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from network_dp.errors import require
+from network_dp.errors import AccountingError, require, require_whole
+from network_dp.exposure_rows import Rows, pooled_energy
+from network_dp.paths import Bools, Floats, Ints, Path, Task, make_path
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
-Task = Literal["sum", "sgd"]
-
-
-@dataclass(frozen=True)
-class _Path:
-    """A walk, and its contributing steps sorted by (user, time): the order in which cycles are contiguous."""
-
-    walk: Ints
-    n_users: int
-    task: Task
-    released: bool
-    clock: Floats  # noise variance added before step t, in units of sigma^2 (times eta^2); length T + 2, last infinite
-    step: Ints  # contributing steps, by user and then by time
-    user: Ints  # their users
-    start: Floats  # the clock when they begin
-    next_step: Ints  # the same user's next contribution, or T + 1
-    height_before: Floats  # running sum, in that order, of the sizes of contributions: 1 each, or eta_t
+__all__ = [
+    "Observation", "Task", "WorstColluders", "general", "local", "matrix", "ring", "rows", "worst_colluders",
+]  # fmt: skip
 
 
-def _path(
-    walk: ArrayLike,
-    n_users: int,
-    task: Task,
-    released: bool,
-    contributing: ArrayLike | None,
-    step_sizes: ArrayLike | None,
-    noisy: ArrayLike | None,
-) -> _Path:
-    require(task in ("sum", "sgd"), f'task must be "sum" or "sgd", got {task!r}')
-    steps = np.asarray(walk, dtype=np.int64)
-    require(steps.ndim == 1, f"walk must be one-dimensional, got shape {steps.shape}")
-    n_steps = len(steps)
-    inside = n_steps == 0 or (int(steps.min()) >= 0 and int(steps.max()) < n_users)
-    require(inside, f"walk must hold user indices from 0 to {n_users - 1}")
-    sizes = _per_step("step_sizes", step_sizes, n_steps, 1.0)
-    require(task == "sgd" or step_sizes is None, 'step_sizes only have a meaning for task "sgd"')
-    require(bool(np.all(sizes > 0)) and bool(np.all(np.isfinite(sizes))), "step_sizes must be positive and finite")
-    noise = sizes**2 * (_per_step("noisy", noisy, n_steps, 1.0) != 0)
-    chosen = np.flatnonzero(_per_step("contributing", contributing, n_steps, 1.0) != 0)
-    order = chosen[np.argsort(steps[chosen], kind="stable")]
-    user = steps[order]
-    next_step = np.full(len(order), n_steps + 1)
-    same = user[1:] == user[:-1]
-    next_step[:-1][same] = order[1:][same]
-    clock = np.concatenate([[0.0], np.cumsum(noise), [np.inf]])
-    return _Path(
-        walk=steps,
-        n_users=n_users,
-        task=task,
-        released=released,
-        clock=clock,
-        step=order,
-        user=user,
-        start=clock[order],
-        next_step=next_step,
-        height_before=np.concatenate([[0.0], np.cumsum(sizes[order])]),
-    )
-
-
-def _per_step(name: str, values: ArrayLike | None, n_steps: int, default: float) -> Floats:
-    if values is None:
-        return np.full(n_steps, default)
-    array = np.asarray(values, dtype=np.float64)
-    require(array.shape == (n_steps,), f"{name} must have one entry per step ({n_steps}), got shape {array.shape}")
-    return array
-
-
-def _column(path: _Path, observer: Bools) -> Floats:
+def _column(path: Path, observer: Bools) -> Floats:
     """Exposure of every user to ONE observer, the set of users where `observer` is true."""
     if len(path.step) == 0:
         return np.zeros(path.n_users)
@@ -114,7 +51,7 @@ def _column(path: _Path, observer: Bools) -> Floats:
     return column
 
 
-def _sum_energy(path: _Path, ends: Ints, end: Ints, last: Bools) -> Floats:
+def _sum_energy(path: Path, ends: Ints, end: Ints, last: Bools) -> Floats:
     """Sum of c^2 / m over cycles."""
     lasts = np.flatnonzero(last)
     count = np.diff(lasts, prepend=-1)
@@ -123,33 +60,11 @@ def _sum_energy(path: _Path, ends: Ints, end: Ints, last: Bools) -> Floats:
     return _per_user(path.user[lasts], count**2 / noises[end[lasts]], path.n_users)
 
 
-def _sgd_energy(path: _Path, ends: Ints, end: Ints, last: Bools) -> Floats:
-    """Sum of height^2 / width over the pieces of the greatest convex minorant of each cycle's staircase.
-
-    Pooling adjacent violators: two neighbours whose slopes decrease always lie on the same piece, so every
-    maximal run of violators may be merged at once.
-    """
-    left, right = path.start, path.clock[np.minimum(path.next_step, end)]
-    below, above, user = path.height_before[:-1], path.height_before[1:], path.user
-    total = np.zeros(path.n_users)
-    while len(user):
-        slope = (above - below) / (right - left)
-        stop = last.copy()
-        stop[:-1] |= slope[1:] >= slope[:-1]
-        # Only cycles in which something merges can change again; the others are settled now.
-        cycle: Ints = np.cumsum(last) - last
-        changing = np.zeros(cycle[-1] + 1, dtype=np.bool_)
-        changing[cycle[~stop]] = True
-        open_ = changing[cycle]
-        settled = ~open_
-        total += _per_user(user[settled], ((above - below) * slope)[settled], path.n_users)
-        stops = np.flatnonzero(open_ & stop)
-        start = np.empty_like(stop)
-        start[0], start[1:] = True, stop[:-1]
-        starts = np.flatnonzero(open_ & start)
-        left, below = left[starts], below[starts]
-        right, above, user, last = right[stops], above[stops], user[stops], last[stops]
-    return total
+def _sgd_energy(path: Path, ends: Ints, end: Ints, last: Bools) -> Floats:
+    """Sum of height^2 / width over the pieces of the greatest convex minorant of each cycle's staircase."""
+    right = path.clock[np.minimum(path.next_step, end)]
+    below, above = path.height_before[:-1], path.height_before[1:]
+    return pooled_energy(path.start, right, below, above, last, path.user, path.n_users)
 
 
 def _per_user(user: Ints, energy: Floats, n_users: int) -> Floats:
@@ -173,14 +88,23 @@ def matrix(
     With `colluders`, the columns of its members all hold the exposure to the whole set, and members are not
     exposed to it. The diagonal is 0. Infinity: some increment carries u's data and no foreign noise.
     """
-    path = _path(walk, n_users, task, released, contributing, step_sizes, noisy)
-    result = np.zeros((n_users, n_users))
+    path = make_path(walk, n_users, task, released, contributing, step_sizes, noisy)
     members = _members(colluders, n_users)
+    result = np.empty((n_users, n_users))
+    each = Rows(path)
+    for u in range(n_users):
+        result[u] = each.of(u)
     if members:
         result[:, members] = _column(path, _mask(members, n_users))[:, None]
-    for v in set(range(n_users)).difference(members):
-        result[:, v] = _column(path, _mask([v], n_users))
     return result
+
+
+def rows(
+    walk: ArrayLike, n_users: int, task: Task, released: bool = False, contributing: ArrayLike | None = None
+) -> Iterator[Floats]:
+    """`matrix` row by row, u = 0, 1, ...: for numbers of users whose matrix does not fit into memory."""
+    each = Rows(make_path(walk, n_users, task, released, contributing, None, None))
+    return (each.of(u) for u in range(n_users))
 
 
 def _members(colluders: Iterable[int] | None, n_users: int) -> list[int]:
@@ -219,8 +143,9 @@ def worst_colluders(
     noisy: ArrayLike | None = None,
 ) -> WorstColluders:
     """The worst set of `n_colluders` users for each u: exact for 1 and 2 (all pairs are tried), greedy beyond."""
-    require(1 <= n_colluders < n_users, f"n_colluders must lie between 1 and {n_users - 1}, got {n_colluders}")
-    path = _path(walk, n_users, task, released, contributing, step_sizes, noisy)
+    require_whole("n_colluders", n_colluders, 1)
+    require(n_colluders < n_users, f"n_colluders must lie between 1 and {n_users - 1}, got {n_colluders}")
+    path = make_path(walk, n_users, task, released, contributing, step_sizes, noisy)
     best = np.full(n_users, -1.0)
     sets: list[tuple[int, ...]] = [()] * n_users
     size = min(n_colluders, 2)
@@ -242,7 +167,7 @@ def _improve(
             sets[u] = candidate
 
 
-def _grow(path: _Path, best: Floats, sets: list[tuple[int, ...]]) -> None:
+def _grow(path: Path, best: Floats, sets: list[tuple[int, ...]]) -> None:
     """Add to each user's set the one member that raises its exposure most (users that share a set share the work)."""
     sharing: dict[tuple[int, ...], list[int]] = {}
     for u, members in enumerate(sets):
@@ -293,9 +218,10 @@ def ring(n_rounds: int, n_users: int | None = None, released: bool = False) -> F
     With `n_users`: S[u, v] for users in ring order, K where u precedes v in a round and K - 1 otherwise; when the
     result is released under the closing noise, K for every pair (an upper bound). Without: the worst pair, shape ().
     """
-    require(n_rounds >= 1, f"n_rounds must be at least 1, got {n_rounds}")
+    require_whole("n_rounds", n_rounds, 1)
     if n_users is None:
         return np.array(float(n_rounds))
+    require_whole("n_users of a ring", n_users, 3)
     index = np.arange(n_users)
     seen = np.where(released | (index[:, None] < index[None, :]), n_rounds, n_rounds - 1).astype(np.float64)
     np.fill_diagonal(seen, 0.0)
@@ -314,14 +240,14 @@ def local(
     ring: Alg. 1, where most hops carry no noise: infinite.
     spread_ring: each hop carries sigma^2/(n-1), so S = K (n-1); colluders that enclose g honest users see K (n-1)/g.
     """
-    require(n_contributions >= 0, f"n_contributions must be >= 0, got {n_contributions}")
-    require(enclosed >= 1, f"enclosed must be at least 1, got {enclosed}")
+    require_whole("n_contributions", n_contributions)
+    require_whole("enclosed", enclosed, 1)
     if mechanism == "full" or n_contributions == 0:
         return float(n_contributions)
     if mechanism == "ring":
         return math.inf
     require(mechanism == "spread_ring", f'mechanism must be "full", "ring" or "spread_ring", got {mechanism!r}')
-    if n_users is None or n_users < 3:
-        require(False, f"a spread ring needs n_users of at least 3, got {n_users}")
-        return math.inf
+    if n_users is None:
+        raise AccountingError("a spread ring needs n_users")
+    require_whole("n_users of a ring", n_users, 3)
     return n_contributions * (n_users - 1) / enclosed

@@ -30,6 +30,7 @@ Floats = NDArray[np.float64]
 _SQRT_HALF_PI = math.sqrt(math.pi / 2)
 _LOG_SQRT_2PI = 0.5 * math.log(2 * math.pi)
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(12)
+_FAR = 1e150  # the density is 0 or 1 long before, and its square is still a number
 _SMALL_MU = 0.5  # below it the integral is used; 12 nodes then leave no error above rounding
 _ASYMPTOTIC_FROM = 30.0  # from here on six terms of the asymptotic series are exact to rounding
 
@@ -50,9 +51,11 @@ def _mills_slope(s: Floats) -> Floats:
 
 def _log_delta(mu: Floats, epsilon: Floats) -> Floats:
     """ln delta(epsilon) for arrays of mu > 0 (finite) and epsilon >= 0."""
-    x = epsilon / mu - mu / 2
-    middle, half = x + mu / 2, mu / 2
-    nodes = middle[..., None] + half[..., None] * _NODES
+    with np.errstate(over="ignore"):
+        x = np.clip(epsilon / mu - mu / 2, -_FAR, _FAR)
+    # The integral is for small mu, where x >= -mu/2; elsewhere it is not used, and M(x) at a far negative x overflows.
+    start, half = np.maximum(x, -_SMALL_MU / 2), np.minimum(mu, _SMALL_MU) / 2
+    nodes = (start + half)[..., None] + half[..., None] * _NODES
     integral = half * (_mills_slope(nodes) @ _WEIGHTS)
     difference = _mills(np.maximum(x, 0.0)) - _mills(x + mu)
     log_phi = -0.5 * x * x - _LOG_SQRT_2PI
@@ -109,23 +112,39 @@ def epsilon(mu: float, delta: float) -> float:
 
 
 def epsilons(mus: ArrayLike, delta: float) -> Floats:
-    """`epsilon` for many mu at once, by bisection to a relative 1e-12 (the upper end is returned)."""
+    """`epsilon` for many mu at once; the upper end of a relative 1e-12 is returned."""
     _check_delta(delta)
     values = np.asarray(mus, dtype=np.float64)
     require(bool(np.all(values >= 0)), "every mu must be >= 0")
     distinct, inverse = np.unique(values, return_inverse=True)
     result = np.where(np.isinf(distinct), np.inf, 0.0)
-    inside = (distinct > 0) & np.isfinite(distinct)
-    mu_inside = distinct[inside]
-    target = math.log(delta)
-    low = np.zeros_like(mu_inside)
-    high = mu_inside**2 / 2 + mu_inside * math.sqrt(-2 * target)
-    for _ in range(42):
-        middle = (low + high) / 2
-        above = _log_delta(mu_inside, middle) > target
-        low, high = np.where(above, middle, low), np.where(above, high, middle)
-    result[inside] = np.where(_log_delta(mu_inside, np.zeros_like(mu_inside)) <= target, 0.0, high)
+    inside = np.flatnonzero((distinct > 0) & np.isfinite(distinct))
+    inside = inside[_log_delta(distinct[inside], np.zeros(len(inside))) > math.log(delta)]
+    result[inside] = _epsilons_above_zero(distinct[inside], math.log(delta))
     return result[inverse].reshape(values.shape)
+
+
+def _epsilons_above_zero(mus: Floats, target: float) -> Floats:
+    """Where ln delta(epsilon) falls to `target`: false position, an end that stays twice counting half (Illinois)."""
+    low, high = np.zeros_like(mus), mus**2 / 2 + mus * math.sqrt(-2 * target)
+    over, under = _log_delta(mus, low) - target, _log_delta(mus, high) - target
+    was_over = np.zeros(len(mus), dtype=np.bool_)
+    for turn in range(200):
+        if bool(np.all(high - low <= 1e-12 * high)):
+            break
+        share = over / (over - under) if turn % 5 else 0.5  # a halving now and then, for curves far from straight
+        # a little beyond the root, seen from the end that moved last: so both ends close in
+        beside = np.where(was_over, 3e-13, -3e-13) * high
+        middle = np.clip(low + (high - low) * share + beside, low, high)
+        found = _log_delta(mus, middle) - target
+        is_over = found > 0
+        over, under = (
+            np.where(is_over, found, np.where(was_over, over, over / 2)),
+            np.where(is_over, np.where(was_over, under / 2, under), found),
+        )
+        low, high = np.where(is_over, middle, low), np.where(is_over, high, middle)
+        was_over = is_over
+    return high
 
 
 def mu(epsilon: float, delta: float) -> float:
@@ -158,9 +177,19 @@ def rdp_to_epsilon(order: float, rdp: float, delta: float) -> float:
 
     epsilon = rdp + ln((alpha-1)/alpha) - (ln delta + ln alpha)/(alpha-1).
     """
-    _check_delta(delta)
     require(order > 1, f"the Renyi order must exceed 1, got {order}")
-    value = rdp + math.log1p(-1 / order) - (math.log(delta) + math.log(order)) / (order - 1)
+    require(rdp >= 0, f"rdp must be >= 0, got {rdp}")
+    if math.isinf(order):  # pure DP
+        _check_delta(delta)
+        return rdp
+    return moment_to_epsilon(order - 1, rdp * (order - 1), delta)
+
+
+def moment_to_epsilon(above_one: float, log_moment: float, delta: float) -> float:
+    """`rdp_to_epsilon` from alpha - 1 and (alpha - 1) rdp: keeps its precision at orders very close to 1."""
+    _check_delta(delta)
+    log_order = math.log1p(above_one)
+    value = log_moment / above_one + math.log(above_one) - log_order - (math.log(delta) + log_order) / above_one
     return max(value, 0.0)
 
 

@@ -21,7 +21,7 @@ from dp_accounting.pld import pld_pmf
 from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
 from numpy.typing import NDArray
 
-from network_dp import gaussian
+from network_dp import composition, gaussian
 from network_dp.errors import require
 
 Floats = NDArray[np.float64]
@@ -50,5 +50,4 @@ def epsilon(n_users: int, n_steps: int, mu: float, delta: float, colluders: int 
     grid = np.arange(-count, count + 1)
     deltas = step_deltas(np.asarray(grid * interval, dtype=np.float64), rate, mu)
     pmf = pld_pmf.create_pmf_pessimistic_connect_dots(interval, grid, deltas)
-    composed = PrivacyLossDistribution(pmf).self_compose(n_steps, tail_mass_truncation=min(1e-15, delta * 1e-6))
-    return float(composed.get_epsilon_for_delta(delta))
+    return composition.epsilon([(PrivacyLossDistribution(pmf), n_steps)], delta)

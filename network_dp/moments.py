@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import gammaln
 
-from network_dp.errors import require
+from network_dp.errors import require, require_whole
 
 Floats = NDArray[np.float64]
 Task = Literal["sum", "sgd"]
@@ -57,12 +57,13 @@ class Law:
 
     def __post_init__(self) -> None:
         require(self.task in ("sum", "sgd"), f'task must be "sum" or "sgd", got {self.task!r}')
-        require(self.colluders >= 1, f"colluders must be at least 1 (the observer itself), got {self.colluders}")
+        require_whole("n_users", self.n_users, 2)
+        require_whole("n_steps", self.n_steps)
+        require_whole("colluders (the observer itself included)", self.colluders, 1)
         require(
             self.n_users > self.colluders,
             f"n_users must exceed colluders ({self.colluders}), got {self.n_users}: nobody is left to protect",
         )
-        require(self.n_steps >= 0, f"n_steps must be >= 0, got {self.n_steps}")
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,12 @@ def advanced_composition(epsilon: float, count: float, delta_prime: float) -> fl
 
     Valid but very loose for Gaussian noise, which composes exactly. Use `bounds.ring_epsilon`, `bounds.local_epsilon`.
     """
-    return math.sqrt(2 * count * math.log(1 / delta_prime)) * epsilon + count * epsilon * math.expm1(epsilon)
+    return math.sqrt(2 * count * math.log(1 / delta_prime)) * epsilon + count * epsilon * _expm1(epsilon)
+
+
+def _expm1(value: float) -> float:
+    """e^value - 1, infinite where a float cannot hold it."""
+    return math.expm1(value) if value < 700 else math.inf
 
 
 def theorem_1(n_rounds: int, epsilon: float, delta: float, delta_prime: float) -> PrintedGuarantee:
@@ -42,6 +47,17 @@ def theorem_1(n_rounds: int, epsilon: float, delta: float, delta_prime: float) -
     Valid without release, very loose (K=100, eps=0.1: 6.7 against an exact 0.63). Use `bounds.ring_epsilon`.
     """
     return PrintedGuarantee(advanced_composition(epsilon, n_rounds, delta_prime), n_rounds * delta + delta_prime)
+
+
+def theorem_1_at(n_rounds: int, sigma: float, sensitivity: float, delta: float) -> float:
+    """Epsilon of Thm 1 at a total delta, one half for the rounds and one for their composition. Loose, as it is."""
+    each = delta / (2 * n_rounds)
+    return theorem_1(n_rounds, _classical_epsilon(sigma, sensitivity, each), each, delta / 2).epsilon
+
+
+def _classical_epsilon(sigma: float, sensitivity: float, delta: float) -> float:
+    """The epsilon that `gaussian_sigma` answers with this sigma. Wrong from 1 on."""
+    return gaussian_sigma(1.0, delta, sensitivity) / sigma if sigma > 0 else math.inf
 
 
 def theorem_1_noises(n_users: int, n_rounds: int) -> int:
@@ -75,6 +91,17 @@ def theorem_2(n_rounds: int, epsilon: float, delta: float, delta_prime: float) -
     return theorem_1(n_rounds, epsilon, delta, delta_prime)
 
 
+def theorem_2_at(n_users: int, n_rounds: int, n_buckets: int, gamma: float, delta: float) -> float:
+    """Epsilon of Thm 2 at a total delta, split as for Thm 1, for the gamma it prints. Wrong as that gamma is."""
+    each = delta / (2 * n_rounds)
+    per_round = _epsilon_0(n_buckets, gamma) / (12 * math.sqrt(math.log(1 / each) / n_users))
+    return theorem_2(n_rounds, per_round, each, delta / 2).epsilon
+
+
+def _epsilon_0(n_buckets: int, gamma: float) -> float:
+    return math.inf if gamma == 0 else math.log1p(n_buckets * (1 - gamma) / gamma)
+
+
 def histogram_estimate(count: float, gamma: float, n_buckets: int) -> float:
     """Alg. 2 and 5: (tau - gamma/L)/(1 - gamma). Wrong: biased on counts; the mean of N answers is off by gamma N/L."""
     return (count - gamma / n_buckets) / (1 - gamma)
@@ -101,6 +128,13 @@ def theorem_3(
     return PrintedGuarantee(value, cycles * delta + delta_prime + delta_hat)
 
 
+def theorem_3_at(n_users: int, n_steps: int, sigma: float, sensitivity: float, delta: float) -> float:
+    """Epsilon of Thm 3 at a total delta, a third for cycles, composition and visits each. Wrong as Thm 3 is."""
+    each = delta / (3 * (visits(n_users, n_steps, delta / 3) + n_steps / n_users))
+    per_step = _classical_epsilon(sigma, sensitivity, each)
+    return theorem_3(n_users, n_steps, per_step, each, delta / 3, delta / 3).epsilon
+
+
 def theorem_3_last_display(
     n_users: int, n_steps: int, epsilon: float, delta_prime: float, delta_hat: float
 ) -> float:
@@ -121,12 +155,19 @@ def theorem_3_histogram(
     return PrintedGuarantee(value, cycles * delta + delta_prime + delta_hat)
 
 
+def theorem_3_histogram_at(n_users: int, n_steps: int, n_buckets: int, gamma: float, delta: float) -> float:
+    """Epsilon of `theorem_3_histogram` at a total delta, split as for Thm 3. Wrong as it is."""
+    each = delta / (3 * (visits(n_users, n_steps, delta / 3) + n_steps / n_users))
+    answer = _epsilon_0(n_buckets, gamma)
+    return theorem_3_histogram(n_users, n_steps, answer, each, delta / 3, delta / 3).epsilon
+
+
 def _last_display(
     n_users: int, n_steps: int, epsilon: float, per_cycle: float, delta_prime: float, delta_hat: float
 ) -> float:
     cycles = visits(n_users, n_steps, delta_hat) + n_steps / n_users
     first = math.sqrt(2 * cycles * math.log(1 / delta_prime)) * per_cycle
-    return first + math.sqrt(cycles) * epsilon * math.expm1(per_cycle)
+    return first + math.sqrt(cycles) * epsilon * _expm1(per_cycle)
 
 
 def theorem_4_lemma(order: float, sigma: float, lipschitz: float, n_contributions: float, n_users: int) -> float:
@@ -146,10 +187,21 @@ def theorem_4_numeric(sigma: float, lipschitz: float, n_contributions: float, n_
     Wrong as the lemma is. Use `bounds.network_epsilon`.
     """
     limit = (1 + math.sqrt(1 + 2 * (sigma / lipschitz) ** 2)) / 2 * (1 - 1e-12)  # largest order that is allowed
+    if limit <= 1:
+        return math.inf
     slope = 4 * n_contributions * lipschitz**2 * math.log(n_users) / (sigma**2 * n_users)
     order = min(1 + math.sqrt(math.log(1 / delta) / slope), limit)
     value = theorem_4_lemma(order, sigma, lipschitz, n_contributions, n_users)
     return value + math.log(1 / delta) / (order - 1)
+
+
+def theorem_4_at(
+    n_users: int, n_steps: int, sigma: float, lipschitz: float, delta: float, cap: int | None = None
+) -> float:
+    """Epsilon of the numerical route at a total delta: half of it for the visits, unless a cap counts them. Wrong."""
+    if cap is not None:
+        return theorem_4_numeric(sigma, lipschitz, cap, n_users, delta)
+    return theorem_4_numeric(sigma, lipschitz, visits(n_users, n_steps, delta / 2), n_users, delta / 2)
 
 
 def theorem_4(n_users: int, n_steps: int, epsilon: float, delta: float, delta_hat: float) -> PrintedGuarantee:
@@ -173,7 +225,7 @@ def spotted_contributions(
     count = mean + math.sqrt(3 * mean * math.log(1 / delta_tilde))
     if not advanced:
         return count * epsilon
-    return math.sqrt(count * math.log(1 / delta_prime)) * epsilon + count * epsilon * math.expm1(epsilon)
+    return math.sqrt(count * math.log(1 / delta_prime)) * epsilon + count * epsilon * _expm1(epsilon)
 
 
 def effective_users(n_users: int, colluders: int) -> float:

@@ -7,13 +7,19 @@ on data and may be revealed, and delta_G grows with mu, so for every S^ >= S
 
 S^ is the exposure of `moments` (sum: exact cycles; SGD: disjoint windows) with every term rounded UP to a grid. Its
 characteristic function at each frequency w solves the same renewal equation with e^{iw g} in place of e^{b S}, in
-the z-domain a quotient of power series; coefficient T comes from a Cauchy sum on a circle of radius < 1 (all
-coefficients are at most 1 in modulus, so aliasing is a geometric tail), and the law of S^ by one inverse FFT. Added to
-delta:
+the z-domain a quotient of power series; coefficient T comes from a Cauchy sum on a circle of radius < 1, and the law of
+S^ by one inverse FFT. The sum also picks up coefficients T + N, T + 2N, .., damped: laws of longer walks, positive
+measures that only add to delta. `lost`, what must be added to delta, is
 
-* the mass of terms left out (it shows as a total below 1), and floating-point error, which is measured, not proved: as
-  |1 - total|, plus the most negative probability found times the number of bins, plus _ROUNDING;
-* P(S^ > grid) <= E exp(b S^ - b grid), by the recursion with real b.
+* the mass of terms left out: at most one cycle per step, each leaving out at most the worst row's rest;
+* P(S^ > grid) <= E exp(b S^ - b grid), by the recursion with real b;
+* floating-point error. An FFT of length N errs by at most eta |X| in the 2-norm, eta = O(u log N) (Higham 2002, Thm
+  24.2). With D = 1 - z K and F = end/D, to first order the error of F on the circle is (error of end + F error of
+  K)/D, so by Cauchy-Schwarz coefficient T errs by at most radius^-T (eta |end| rms(1/D) + eta |k| rms(F/D)) plus
+  rounding; or, as every point of a transform errs by at most eta |k|_1, eta |k|_1 rms(F) rms(1/D) for the second term.
+  Kernels at frequency w are dominated, coefficient by coefficient, by those at w = 0: so are the means (Parseval), and
+  one evaluation serves all frequencies. An error e in every frequency is one of at most e in the 2-norm of the
+  probabilities, hence sqrt(bins) e in delta.
 """
 
 from __future__ import annotations
@@ -37,7 +43,8 @@ Complexes = NDArray[np.complex128]
 
 _STEP = 1 / 512  # grid of exposures
 _TILTS = (1.0, 2.0, 4.0, 6.0, 8.0, 12.0)
-_ROUNDING = 1e-11
+_UNIT = 2.0**-53
+_ALIAS = 14.0  # the next law that a Cauchy sum picks up is damped by e^-14
 _NEGLIGIBLE = 1e-17
 
 
@@ -89,16 +96,22 @@ def sigma(law: Law, epsilon_target: float, sensitivity: float, delta: float) -> 
 def exposure_law(law: Law) -> ExposureLaw:
     """The law of S^ over the uniform walk."""
     require(1 <= law.n_steps <= RECURSION_STEPS, f"n_steps must lie between 1 and {RECURSION_STEPS}")
-    log_s, waves, kernel_at = _sum_terms(law) if law.task == "sum" else _sgd_terms(law)
+    log_s, waves, kernel_at, left_out = _sum_terms(law) if law.task == "sum" else _sgd_terms(law)
     bins, beyond = _grid(law, kernel_at)
     spectrum = np.empty(bins // 2 + 1, dtype=np.complex128)
     roots = np.exp(2j * np.pi * np.arange(bins) / bins)
     circle = _Circle(law, log_s)
+    rounding = math.sqrt(bins) * (circle.error(*waves(0, roots)) + _fft_error(bins))
     for k in range(bins // 2 + 1):
         spectrum[k] = circle.coefficient(*waves(k, roots))
     probability = np.asarray(np.fft.irfft(np.conj(spectrum), bins), dtype=np.float64)
-    lost = beyond + abs(1 - float(probability.sum())) + bins * float(-min(probability.min(), 0.0)) + _ROUNDING
+    lost = beyond + (law.n_steps + 1) * left_out + rounding
     return ExposureLaw(np.arange(bins, dtype=np.float64) * _STEP, np.maximum(probability, 0.0), lost)
+
+
+def _fft_error(size: int) -> float:
+    """Relative error, in the 2-norm, of a transform of that length whose input is good to 40 roundings."""
+    return (8 * math.log2(size) + 40) * _UNIT
 
 
 # frequency, roots of unity -> kernel k(j) and, where it is not s^t, closing end(t); 0 <= j, t <= T
@@ -123,7 +136,7 @@ class _Circle:
     def __init__(self, law: Law, log_s: float) -> None:
         self._law = law
         self._size = 1 << (2 * (law.n_steps + 1) - 1).bit_length()
-        self._log_radius = -28.0 / self._size  # aliasing: radius^size = e^-28 < 1e-12
+        self._log_radius = -_ALIAS / self._size
         self._damp = np.exp(self._log_radius * np.arange(law.n_steps + 1))
         self._z = np.exp(self._log_radius - 2j * np.pi * np.arange(self._size) / self._size)
         self._pick = np.exp(2j * np.pi * ((np.arange(self._size) * law.n_steps) % self._size) / self._size)
@@ -131,6 +144,7 @@ class _Circle:
         opening = law.task == "sgd" and not law.released
         self._open = 1 / (1 - (1 - hit) * self._z) if opening else None
         self._hit = hit
+        self._log_s = log_s
         with np.errstate(under="ignore"):
             self._usual_end = self._transform(np.exp(log_s * np.arange(law.n_steps + 1)))
 
@@ -139,14 +153,40 @@ class _Circle:
 
     def coefficient(self, kernel: Complexes, closing: Complexes | None) -> complex:
         end = self._usual_end if closing is None else self._transform(closing)
-        value = end / (1 - self._z * self._transform(kernel))
-        if self._open is not None:
-            value = self._open * (1 + self._hit * self._z * value)
+        value = self._opened(end / (1 - self._z * self._transform(kernel)))
         total = complex(np.sum(value * self._pick)) / self._size
         return total * math.exp(-self._log_radius * self._law.n_steps)
 
+    def _opened(self, value: Complexes) -> Complexes:
+        return value if self._open is None else self._open * (1 + self._hit * self._z * value)
 
-def _sgd_terms(law: Law) -> tuple[float, Waves, RealKernel]:
+    def error(self, kernel: Complexes, closing: Complexes | None) -> float:
+        """A bound on the error of every coefficient, from the terms at frequency 0, which dominate all others."""
+        usual = np.exp(np.arange(len(kernel)) * self._log_s) if closing is None else closing
+        end = self._transform(usual)
+        denominator = 1 - self._z * self._transform(kernel)
+        value = end / denominator
+        gain = 1.0 if self._open is None else self._hit * self._open
+        eta = _fft_error(self._size)
+        of_end = eta * _norm(usual * self._damp) * _rms(gain / denominator)
+        of_kernel = min(
+            (eta * _norm(kernel * self._damp) + 40 * _UNIT) * _rms(gain * value / denominator),
+            (eta * float(np.abs(kernel * self._damp).sum()) + 40 * _UNIT) * _rms(gain * value) * _rms(1 / denominator),
+        )
+        of_sums = (math.log2(self._size) + 40) * _UNIT * _rms(self._opened(value))
+        # 1.01: terms of second order
+        return 1.01 * (of_end + of_kernel + of_sums) * math.exp(-self._log_radius * self._law.n_steps)
+
+
+def _norm(values: Floats | Complexes) -> float:
+    return float(np.sqrt(np.sum(np.abs(values) ** 2)))
+
+
+def _rms(values: Complexes) -> float:
+    return _norm(values) / math.sqrt(len(values))
+
+
+def _sgd_terms(law: Law) -> tuple[float, Waves, RealKernel, float]:
     n, c = law.n_users, law.colluders
     j = np.arange(law.n_steps + 1, dtype=np.float64)
     log_s = math.log(max(1 - (c + 1) / n, 1e-300))
@@ -161,10 +201,11 @@ def _sgd_terms(law: Law) -> tuple[float, Waves, RealKernel]:
         weight = np.logaddexp(math.log(c), tilt * level * _STEP) - math.log(n)
         return Kernel(log_s, j, np.append(j[1:], np.inf), weight, np.zeros_like(j), None)
 
-    return log_s, waves, kernel_at
+    return log_s, waves, kernel_at, 0.0
 
 
-def _sum_terms(law: Law) -> tuple[float, Waves, RealKernel]:
+def _sum_terms(law: Law) -> tuple[float, Waves, RealKernel, float]:
+    """ln s, the terms by frequency and by tilt, and the most probability that a cycle leaves out."""
     hit = law.colluders / law.n_users
     rows = binomial_rows(1 / (law.n_users - law.colluders), law.n_steps + 1)
     shortest = np.repeat(np.maximum(rows.start, 1.0), rows.size)
@@ -187,4 +228,5 @@ def _sum_terms(law: Law) -> tuple[float, Waves, RealKernel]:
         gains[kept] = tilt * kept_level * _STEP
         return cycle_kernel(law, rows, gains, np.full(len(rows.start), -np.inf))
 
-    return math.log1p(-hit), waves, kernel_at
+    left_out = float(np.max(1 - np.add.reduceat(mass, first), initial=0.0)) + 1e-15  # 1e-15: rounding of that sum
+    return math.log1p(-hit), waves, kernel_at, left_out

@@ -16,12 +16,21 @@ import numpy as np
 from dp_accounting.pld import pld_pmf
 from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
 from numpy.typing import NDArray
+from scipy.special import logsumexp
 
-from network_dp import gaussian
+from network_dp import composition, gaussian
 from network_dp.bounds import least_index
-from network_dp.errors import require
+from network_dp.errors import require, require_whole
 from network_dp.moments import EXACT_STEPS, RECURSION_STEPS, Law, Rows, cycle_kernel, cycle_rows, solve
-from network_dp.randomised_response import Response, Window, log_moments, round_all_down, round_down, window_losses
+from network_dp.randomised_response import (
+    Losses,
+    Response,
+    Window,
+    log_moments,
+    round_all_down,
+    round_down,
+    window_losses,
+)
 
 Floats = NDArray[np.float64]
 
@@ -51,7 +60,7 @@ def ring_epsilon(
     window, but the first kind, the worse one, exists either way: `released` does not change the worst pair.
     """
     require(n_users >= 3, f"a ring needs at least 3 users, got {n_users}")
-    require(n_rounds >= 1, f"n_rounds must be at least 1, got {n_rounds}")
+    require_whole("n_rounds", n_rounds, 1)
     windows = Counter({Window(n_users - 2): n_rounds - 1})
     windows[Window(0, ring_random_elements(n_users, gamma))] += 1
     return composed_epsilon(Response(n_buckets, gamma), windows, delta)
@@ -77,7 +86,7 @@ def local_epsilon(n_contributions: int, n_buckets: int, gamma: float, delta: flo
     The loss of an answer is eps0 (u's value), -eps0 (the other value) or 0, so that of k answers is j eps0 with
     probability p_j, and delta(e) = sum over j eps0 > e of p_j - e^e p_(-j).
     """
-    require(n_contributions >= 0, f"n_contributions must be >= 0, got {n_contributions}")
+    require_whole("n_contributions", n_contributions)
     require(0 < delta < 1, f"delta must lie strictly between 0 and 1, got {delta}")
     response = Response(n_buckets, gamma)
     if n_contributions > _DIRECT or n_contributions * response.epsilon > _LARGEST_LOSS:
@@ -96,40 +105,48 @@ def local_epsilon(n_contributions: int, n_buckets: int, gamma: float, delta: flo
 
 def composed_epsilon(response: Response, windows: Counter[Window], delta: float) -> float:
     """epsilon of u's answers in any windows (each one alone: ``Window(0)``), composed as privacy-loss distributions."""
-    return composed_epsilons(response, windows, [delta])[0]
-
-
-def composed_epsilons(response: Response, windows: Counter[Window], deltas: Sequence[float]) -> list[float]:
-    """``composed_epsilon`` at several deltas."""
-    for delta in deltas:
-        require(0 < delta < 1, f"delta must lie strictly between 0 and 1, got {delta}")
+    require(0 < delta < 1, f"delta must lie strictly between 0 and 1, got {delta}")
     total = sum(windows.values())
     if response.gamma == 1 or total == 0:
-        return [0.0] * len(deltas)
+        return 0.0
     if response.gamma == 0:
-        return [math.inf] * len(deltas)
+        return math.inf
     # Losses are rounded up, by half an interval on average: fine enough to cost little, coarse enough to be quick.
     interval = max(1e-7, min(1e-3, response.epsilon / 2_000, 0.005 * min(response.epsilon, 1.0) / math.sqrt(total)))
-    parts = [_several(response, window, interval, k) for window, k in windows.items() if k]
-    composed = parts[0]
-    for part in parts[1:]:
-        composed = composed.compose(part)
+    parts = [(_losses(response, window, interval), k) for window, k in windows.items() if k]
+    exact = composition.epsilon([(_distribution(losses, interval), k) for losses, k in parts], delta)
+    if math.isinf(exact):
+        exact = _renyi_epsilon(parts, interval, delta)
     # basic composition of local DP holds too, with delta = 0
-    return [min(float(composed.get_epsilon_for_delta(delta)), total * response.epsilon) for delta in deltas]
+    return min(exact, total * response.epsilon)
 
 
 @lru_cache(maxsize=128)
-def _distribution(response: Response, window: Window, interval: float) -> PrivacyLossDistribution:
-    losses = window_losses(response, window, interval)
+def _losses(response: Response, window: Window, interval: float) -> Losses:
+    return window_losses(response, window, interval)
+
+
+def _distribution(losses: Losses, interval: float) -> PrivacyLossDistribution:
     return PrivacyLossDistribution(
         pld_pmf.DensePLDPmf(interval, losses.lowest, losses.probabilities, losses.infinite, True)
     )
 
 
-@lru_cache(maxsize=128)
-def _several(response: Response, window: Window, interval: float, count: int) -> PrivacyLossDistribution:
-    """The losses of ``count`` windows of the same size; the pairs of a ring share the larger part of theirs."""
-    return _distribution(response, window, interval).self_compose(count)
+def _renyi_epsilon(parts: Sequence[tuple[Losses, int]], interval: float, delta: float) -> float:
+    """For a delta that composing by FFT cannot see: moments E e^{(alpha-1) loss} multiply, and nothing cancels."""
+    finite = delta - sum(losses.infinite * k for losses, k in parts)
+    if finite <= 0:
+        return math.inf
+
+    def at(index: int) -> float:
+        above_one = float(_ORDERS[index]) - 1
+        log_moment = 0.0
+        for losses, k in parts:
+            values = (losses.lowest + np.arange(len(losses.probabilities))) * interval
+            log_moment += k * float(logsumexp(above_one * values, b=losses.probabilities))
+        return gaussian.moment_to_epsilon(above_one, log_moment, finite)
+
+    return min(at(index) for index in range(len(_ORDERS)))
 
 
 def complete_epsilon(

@@ -5,9 +5,14 @@ from __future__ import annotations
 import math
 from typing import Literal
 
-from network_dp.errors import AccountingError, require
+from network_dp.errors import AccountingError, require, require_whole
 
 Topology = Literal["ring", "complete"]
+
+
+def _check_ring(n_users: int, n_rounds: int) -> None:
+    require(n_users >= 3, f"a ring needs at least 3 users, got {n_users}")
+    require_whole("n_rounds", n_rounds, 1)
 
 
 def ring_noises(n_users: int, n_rounds: int, released: bool) -> int:
@@ -16,8 +21,7 @@ def ring_noises(n_users: int, n_rounds: int, released: bool) -> int:
     The last holder hands nothing over: Kn - 1 hops, with noise at hops 1, n, 2n-1, ..., which are
     ceil((Kn-1)/(n-1)). A release adds one full closing noise (theory, section 6). The paper prints floor(Kn/(n-1)).
     """
-    require(n_users >= 3, f"a ring needs at least 3 users, got {n_users}")
-    require(n_rounds >= 1, f"n_rounds must be at least 1, got {n_rounds}")
+    _check_ring(n_users, n_rounds)
     hops = n_rounds * n_users - 1
     return -(-hops // (n_users - 1)) + (1 if released else 0)
 
@@ -27,8 +31,7 @@ def spread_ring_noises(n_users: int, n_rounds: int, released: bool) -> float:
 
     Hop 1 brings a full noise, each of the other Kn - 2 hops sigma^2/(n-1), the closing hop of a release a full one.
     """
-    require(n_users >= 3, f"a ring needs at least 3 users, got {n_users}")
-    require(n_rounds >= 1, f"n_rounds must be at least 1, got {n_rounds}")
+    _check_ring(n_users, n_rounds)
     return 1 + (n_rounds * n_users - 2) / (n_users - 1) + (1 if released else 0)
 
 
@@ -44,9 +47,11 @@ def sum_std(
 ) -> float:
     """Standard deviation of the noise in the final token of a sum (per coordinate)."""
     require(sigma >= 0, f"sigma must be >= 0, got {sigma}")
+    require(topology in ("ring", "complete"), f'topology must be "ring" or "complete", got {topology!r}')
     if topology == "complete":
         if n_steps is None:
             raise AccountingError("the complete graph needs n_steps")
+        require_whole("n_steps", n_steps)
         return sigma * math.sqrt(n_steps)
     if n_users is None or n_rounds is None:
         raise AccountingError("a ring needs n_users and n_rounds")
@@ -100,8 +105,10 @@ def histogram_std(
 
     `share`: fraction of the true answers in that bucket; None takes the worse of 0 and 1 (variance is linear in it).
     """
-    require(0 <= gamma < 1, f"gamma must lie in [0, 1), got {gamma}")
-    require(n_buckets >= 2, f"n_buckets must be at least 2, got {n_buckets}")
+    require(0 <= gamma <= 1, f"gamma must lie in [0, 1], got {gamma}")
+    require_whole("n_buckets", n_buckets, 2)
+    if gamma == 1:  # nothing but uniform answers
+        return math.inf
     stay, stray, uniform = 1 - gamma + gamma / n_buckets, gamma / n_buckets, 1 / n_buckets
     mine, other = stay * (1 - stay), stray * (1 - stray)
     per_response = max(mine, other) if share is None else share * mine + (1 - share) * other
@@ -114,6 +121,11 @@ def sgd_suboptimality(diameter: float, lipschitz: float, dimension: int, sigma: 
 
     2 D G (2 + ln T)/sqrt(T), G^2 = L^2 + d sigma^2.
     """
-    require(n_steps >= 1, f"n_steps must be at least 1, got {n_steps}")
+    require_whole("n_steps", n_steps, 1)
+    require_whole("dimension", dimension, 1)
+    require(
+        diameter >= 0 and lipschitz >= 0 and sigma >= 0,
+        f"diameter, lipschitz and sigma must be >= 0, got {diameter}, {lipschitz} and {sigma}",
+    )
     gradient = math.sqrt(lipschitz**2 + dimension * sigma**2)
     return 2 * diameter * gradient * (2 + math.log(n_steps)) / math.sqrt(n_steps)

@@ -22,6 +22,7 @@ from node.crash import CrashAt
 from node.dice import sources
 from node.errors import BundleError, DiskFullError, NodeError
 from node.journal import Journal
+from node.memory import keep_long_blocks
 from node.protocol import exits
 from node.protocol.effects import Finished, Stop
 from node.protocol.state import Context, Durable
@@ -46,6 +47,7 @@ log = logging.getLogger("node")
 VERSION = "0.1.0"
 GRACE_S = 0.3
 WARM_CHANNELS = 16  # connections kept open to peers met before
+LONG_TOKEN_BYTES = 1 << 16
 CROWD = 200  # among more users a peer is seldom met again, and every open connection costs both ends memory
 
 
@@ -128,6 +130,8 @@ async def _with_journal(
     frame = Frame(plan.run_id, plan.hash)
     ledger = (0,) * ctx.n if ctx.ledger else ()
     token_bytes = len(Token(task.initial(source), 0, 0, 0, ledger).encode())
+    if token_bytes > LONG_TOKEN_BYTES:
+        keep_long_blocks()
     client = Client(bundle, frame, moved(bundle), token_bytes, options.warm_channels or warm_channels(ctx))
     header = view.encode(
         "header", schema=view.SCHEMA, run=plan.run_id, plan=plan.hash, user=bundle.name, values=ctx.log_values,

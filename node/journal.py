@@ -28,7 +28,7 @@ from node.protocol.values import Epoch, Hop
 
 MAGIC: Final = b"NDPJRN2\n"
 COMPACT_BYTES: Final = 1 << 20
-BUSY_FACTOR: Final = 4  # how much longer a history may grow while a token is in hand
+COMPACT_FACTOR: Final = 8  # how many times the whole state a history may grow to
 WHOLE_BYTES: Final = 1 << 16  # a record up to this long is one write
 RESERVE_BYTES: Final = 1 << 16
 LOCK_TRIES: Final = 10
@@ -200,7 +200,7 @@ class Journal:
 
     def __init__(self, folder: Path, start: Durable, *, sync: bool) -> None:
         self._path = folder / "journal"
-        self._sync = sync
+        self.syncs = sync
         self._lock = _locked(folder)
         self._file = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600)
         self._reserved = 0
@@ -223,14 +223,14 @@ class Journal:
         self.fresh = self._size == len(MAGIC)
         os.ftruncate(self._file, self._size)
         self._reserved = 0
-        self._compact_at = max(COMPACT_BYTES, 4 * self._size)
+        self._compact_at = max(COMPACT_BYTES, COMPACT_FACTOR * self._size)
 
     def _begin(self) -> None:
         """An empty journal, durable together with its name in the folder."""
         try:
             os.ftruncate(self._file, 0)
             self._write([MAGIC], 0, sync=True)
-            if self._sync:
+            if self.syncs:
                 self._sync_folder()
         except OSError as error:
             raise DiskFullError(f"{self._path}: {error.strerror}") from None
@@ -269,14 +269,14 @@ class Journal:
         self.durable = apply(self.durable, changes)
 
     def _write(self, pieces: list[bytes], at: int, *, sync: bool) -> None:
-        if self._sync:
+        if self.syncs:
             self._reserve(at + sum(map(len, pieces)))
         for piece in pieces:
             left = memoryview(piece)
             while left:
                 written = os.pwrite(self._file, left, at)
                 left, at = left[written:], at + written
-        if sync and self._sync:
+        if sync and self.syncs:
             os.fdatasync(self._file)
 
     def _reserve(self, size: int) -> None:
@@ -289,19 +289,21 @@ class Journal:
         except OSError:
             return  # no space to spare, or a file system that cannot: the record itself may still fit
 
-    def due(self, *, idle: bool) -> bool:
-        """Has the history grown so much that it should be compacted? Best while no token waits for it."""
-        return self._size >= self._compact_at * (1 if idle else BUSY_FACTOR)
+    @property
+    def due(self) -> bool:
+        """Has the history grown so much that the next record should rather be the whole state?"""
+        return self._size >= self._compact_at
 
     def compact(self, durable: Durable) -> bool:
-        """Replace the history by its result; the view log must be safe on disk before."""
+        """Replace the history by its result; the view log must be as safe as this journal before. False: no space."""
         record = [MAGIC, *encode_changes(vars(durable))]
         fresh = self._path.with_name("journal.new")
         try:
             with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
                 file.writelines(record)
                 file.flush()
-                os.fsync(file.fileno())
+                if self.syncs:
+                    os.fsync(file.fileno())
         except OSError:
             fresh.unlink(missing_ok=True)
             self._compact_at *= 2
@@ -311,8 +313,9 @@ class Journal:
         self._file = os.open(self._path, os.O_RDWR)
         self._size, self._reserved = sum(map(len, record)), 0
         self._waiting = {}
-        self._compact_at = max(COMPACT_BYTES, 4 * self._size)
-        self._sync_folder()
+        self._compact_at = max(COMPACT_BYTES, COMPACT_FACTOR * self._size)
+        if self.syncs:
+            self._sync_folder()
         return True
 
     def _sync_folder(self) -> None:

@@ -37,7 +37,7 @@ from node.protocol.effects import (
 )
 from node.protocol.machine import step
 from node.protocol.messages import Answer, Request
-from node.protocol.state import Context, Dice, Inputs, Phase, State
+from node.protocol.state import Context, Dice, Inputs, State
 from node.transport.client import Client
 from node.view_log import ViewLog
 from node.worker import Supply
@@ -130,7 +130,7 @@ class Runtime:
             try:
                 self._hook(effects[0])
                 self._view_log.flush()  # the log is never more than one transition behind the journal
-                self._journal.append(effects[0].changes, sync=effects[0].sync)
+                self._persist(effects[0], after)
             except DiskFullError as error:
                 log.error("%s", error)
                 if not isinstance(event, PersistFailed):
@@ -145,9 +145,15 @@ class Runtime:
             self._carry_out(effect)
         self._write_soon()
         self._tell_progress(inputs.now)
-        if self._journal.due(idle=after.phase is Phase.IDLE):
-            self._view_log.sync()
-            self._journal.compact(after.durable)
+
+    def _persist(self, persist: Persist, after: State) -> None:
+        """One record; now and then the whole state instead, so that a long token is never written twice."""
+        if persist.sync and self._journal.due:
+            if self._journal.syncs:
+                self._view_log.sync()
+            if self._journal.compact(after.durable):
+                return
+        self._journal.append(persist.changes, sync=persist.sync)
 
     def _hook(self, effect: Effect) -> None:
         if self._fault is not None:

@@ -1,13 +1,14 @@
 """What every pair (u, v) of users lost on simulated walks: mean, best and worst epsilon, without keeping all pairs.
 
-The exposure of all pairs comes from `network_dp.exposure` (theory, section 2). A matrix of n^2 numbers is needed, so
-from `PAIRS_USERS_MAX` users on only the pairs among `SAMPLED_USERS` users are looked at; results say so.
+The exposure of all pairs comes from `network_dp.exposure` (theory, section 2), row by row. n^2 square roots are kept:
+beyond `PAIRS_USERS_MAX` users only the pairs among `SAMPLED_USERS` users are looked at; results say so.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +18,7 @@ from network_dp import exposure, gaussian
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-PAIRS_USERS_MAX = 10_000  # a matrix of 800 MB
+PAIRS_USERS_MAX = 10_000  # 400 MB in each worker
 SAMPLED_USERS = 300
 _GRID = 301  # points at which epsilon(exposure) is computed; interpolating between them is good to 1e-5
 _ROWS = 512  # rows of the matrix looked at together
@@ -50,13 +51,11 @@ def merge(parts: list[Spread]) -> Spread:
     )
 
 
-def exposures(walk: Ints, n_users: int, task: exposure.Task, chosen: Ints | None = None) -> Floats:
-    """S[u, v] of all pairs, or of all pairs of `chosen` users.
+def exposures(walk: Ints, n_users: int, task: exposure.Task, chosen: Ints) -> Floats:
+    """S[u, v] of all pairs of `chosen` users.
 
-    For a choice, all other users become one user that only adds noise: cycles of the chosen stay what they were.
+    All other users become one user that only adds noise: cycles of the chosen stay what they were.
     """
-    if chosen is None:
-        return exposure.matrix(walk, n_users, task)
     label = np.full(n_users, len(chosen))
     label[chosen] = np.arange(len(chosen))
     steps = label[walk]
@@ -67,9 +66,11 @@ def sum_losses(
     walk: Ints, n_users: int, sigma: float, sensitivity: float, delta: float, generator: np.random.Generator
 ) -> Spread:
     """Exact epsilon of network DP over the pairs u != v of one walk, for a sum that is not released."""
-    sampled = n_users > PAIRS_USERS_MAX
-    chosen = generator.choice(n_users, SAMPLED_USERS, replace=False) if sampled else None
-    return _losses(exposures(walk, n_users, "sum", chosen), sensitivity / sigma, delta, sampled)
+    if n_users <= PAIRS_USERS_MAX:
+        return _losses(exposure.rows(walk, n_users, "sum"), n_users, sensitivity / sigma, delta)
+    chosen = generator.choice(n_users, SAMPLED_USERS, replace=False)
+    seen = _losses(exposures(walk, n_users, "sum", chosen), SAMPLED_USERS, sensitivity / sigma, delta)
+    return replace(seen, sampled=True)
 
 
 def local_losses(walk: Ints, n_users: int, sigma: float, sensitivity: float, delta: float) -> Spread:
@@ -78,17 +79,16 @@ def local_losses(walk: Ints, n_users: int, sigma: float, sensitivity: float, del
     return spread(gaussian.epsilons(np.sqrt(counts) * sensitivity / sigma, delta))
 
 
-def _losses(matrix: Floats, mu: float, delta: float, sampled: bool) -> Spread:
+def _losses(rows: Iterable[Floats], n_users: int, mu: float, delta: float) -> Spread:
     """Epsilon grows with the exposure: the extremes are exact; the mean is interpolated on a grid of mu."""
-    n_users = len(matrix)
-    np.fill_diagonal(matrix, np.inf)
-    least = float(matrix.min())
-    np.fill_diagonal(matrix, 0.0)
-    greatest = float(matrix.max())
-    grid = np.linspace(math.sqrt(least), math.sqrt(greatest), _GRID)
+    roots = np.empty((n_users, n_users - 1), dtype=np.float32)
+    least, greatest = math.inf, 0.0
+    for u, row in enumerate(rows):
+        others = np.sqrt(np.delete(row, u))  # u and u are no pair
+        least, greatest = min(least, float(others.min())), max(greatest, float(others.max()))
+        roots[u] = others
+    grid = np.linspace(least, greatest, _GRID)
     epsilon = gaussian.epsilons(grid * mu, delta)
-    total = -n_users * float(np.interp(0.0, grid, epsilon))  # the diagonal is no pair
-    for start in range(0, n_users, _ROWS):
-        total += float(np.interp(np.sqrt(matrix[start : start + _ROWS]), grid, epsilon).sum())
-    pairs = n_users * (n_users - 1)
-    return Spread(total / pairs, float(epsilon[0]), float(epsilon[-1]), pairs, sampled)
+    blocks = (roots[start : start + _ROWS] for start in range(0, n_users, _ROWS))
+    total = sum(float(np.interp(block, grid, epsilon).sum()) for block in blocks)
+    return Spread(total / roots.size, float(epsilon[0]), float(epsilon[-1]), roots.size)

@@ -8,15 +8,15 @@ from dataclasses import replace
 import numpy as np
 
 from analyzer.judge import Analysis
-from analyzer.printed import printed_epsilon
 from analyzer.promise import local_epsilon, promised_epsilon
+from analyzer.report.as_printed import as_printed
 from analyzer.report.charts import figure
 from analyzer.report.svg import Frame
 from analyzer.responses import Responses, response_of
 from analyzer.sights import Sights
 from network_dp import bounds
 from network_dp.plan import Plan
-from network_dp.shuffle import composed_epsilons
+from network_dp.shuffle import composed_epsilon
 
 Curve = list[tuple[float, float]]
 
@@ -35,10 +35,10 @@ def profile(analysis: Analysis) -> str:
     few = deltas[::2]
     made = max(numbers.contributions, default=0)
     curves: list[tuple[str, str, Curve]] = [
-        ("observed", "this run, worst pair", _curve(deltas, _observed(analysis, deltas))),
+        ("observed", "this run, worst pair", _curve(few, _observed(analysis, few))),
         ("law", "promised before the run", _curve(few, [promised_epsilon(_at(plan, d)) for d in few])),
         ("local", "local DP", _curve(deltas, [local_epsilon(_at(plan, d), made) for d in deltas])),
-        ("printed", "the paper's printed bound", _curve(few, [printed_epsilon(plan, d) for d in few])),
+        ("printed", "the paper's printed bound", _curve(few, [as_printed(_at(plan, d)) for d in few])),
     ]
     high = 4 * max((y for _, _, curve in curves[:2] for _, y in curve), default=0.0)
     shown = [(kind, text, [(x, y) for x, y in curve if y <= high]) for kind, text, curve in curves]
@@ -64,7 +64,7 @@ def _observed(analysis: Analysis, deltas: list[float]) -> list[float]:
     u, v = numbers.worst
     if plan.noise.mechanism == "rr":
         windows = Responses(plan, Sights(analysis.run)).windows([v]).of(u)
-        return composed_epsilons(response_of(plan), windows, deltas)
+        return [composed_epsilon(response_of(plan), windows, delta) for delta in deltas]
     assert plan.noise.sigma is not None
     value = float(numbers.exposure[u, v])
     return [bounds.exposure_epsilon(value, plan.noise.sigma, plan.sensitivity, delta) for delta in deltas]

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from network_dp.plan import HistogramTask, Plan, PlanError
 from node.noise import Source, respond, response_coins, uniform_below
-from node.tasks.additive import QUICK_DIMENSION_MAX, AdditiveTask, add
+from node.tasks.additive import AdditiveTask, add
 from node.tasks.base import LocalData, Noise, Payload, PayloadError, Tally, TaskError, require_full_noise
 from node.tasks.data import Table
 
@@ -52,7 +52,7 @@ class ResponseHistogram:
             raise PlanError("noise.gamma is missing: provisioning must compute it before a run")
         self.gamma = plan.noise.gamma
         self.dimension = spec.buckets
-        self.quick = spec.buckets <= QUICK_DIMENSION_MAX
+        self.quick = True
         ring = plan.walk.topology == "ring"
         self.opening_dummies = math.ceil(self.gamma * (plan.n - 2)) if ring else 0
         self.closing_dummies = self.opening_dummies if plan.walk.release == "all" else 0

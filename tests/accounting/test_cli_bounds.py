@@ -42,14 +42,15 @@ def test_a_ring_has_no_local_guarantee_and_resists_no_collusion(call):
     table = json.loads(call(*ring, "--json").output)
     assert table["network_epsilon"]["value"] == pytest.approx(bounds.ring_epsilon(4, 5.0, 1.0, 1e-6))
     assert table["local_epsilon"]["value"] == "infinity"
-    together = call(*ring, "--colluders", 2)
-    assert "resists no collusion" in " ".join(together.output.split())
+    together = json.loads(call(*ring, "--colluders", 2, "--json").output)["network_epsilon"]
+    assert together["value"] == "infinity" and "resists no collusion" in together["note"]
 
 
 def test_a_histogram_by_randomised_response_uses_the_shuffle_accountant(call):
     arguments = ("bounds", "--task", "histogram", "--topology", "ring", "--users", 60, "--rounds", 2)
     table = json.loads(call(*arguments, "--gamma", 0.5, "--buckets", 4, "--json").output)
     assert table["network_epsilon"]["value"] == pytest.approx(shuffle.ring_epsilon(60, 2, 4, 0.5, 1e-6))
+    assert table["printed_epsilon"]["label"] == "as printed (Thm 2)"
 
 
 @pytest.mark.parametrize(
@@ -63,6 +64,13 @@ def test_a_histogram_by_randomised_response_uses_the_shuffle_accountant(call):
         (("bounds", "--steps", 5, "--sigma", 1, "--delta", 2), "delta"),
         (("calibrate", "--epsilon", -1, "--steps", 5), "epsilon"),
         (("calibrate", "--epsilon", 1, "--topology", "ring", "--rounds", 5, "--colluders", 2), "collusion"),
+        (("bounds", "--topology", "ring", "--users", 9, "--rounds", 5, "--steps", 5, "--sigma", 1), "--steps"),
+        (("bounds", "--steps", 5, "--rounds", 5, "--sigma", 1), "--rounds"),
+        (("bounds", "--steps", 5, "--sigma", 1, "--gamma", 0.5), "--gamma"),
+        (("bounds", "--topology", "ring", "--rounds", 5, "--sigma", 1, "--cap", 3), "--cap"),
+        (("bounds", "--steps", 5, "--sigma", 1, "--colluders", 100), "colluders"),
+        (("bounds", "--steps", 5, "--sigma", 1, "--plot", "/nowhere/at/all.png"), "plot"),
+        (("bounds", "--steps", 5, "--sigma", 1, "--plot", "/nowhere/at/all.xyz"), "xyz"),
         (("audit", "nothing"), "algorithm"),
     ],
 )
@@ -82,6 +90,26 @@ def test_calibrate_gives_a_sigma_that_bounds_confirm(call):
     assert found["local_sigma"]["value"] > found["network_sigma"]["value"]
 
 
+@pytest.mark.parametrize(
+    "question,theorem", [
+        (("--users", 50, "--steps", 400), "Thm 3"),
+        (("--task", "sgd", "--lipschitz", 1, "--users", 50, "--steps", 400), "Thm 4"),
+        (("--topology", "ring", "--users", 50, "--rounds", 4), "Thm 1"),
+    ],
+)  # fmt: skip
+def test_calibrate_compares_like_bounds(call, question, theorem):
+    found = json.loads(call("calibrate", "--epsilon", 2, *question, "--json").output)
+    assert found["printed_sigma"]["label"] == f"as printed ({theorem})"
+    for key, back in (("network_sigma", "network_epsilon"), ("printed_sigma", "printed_epsilon"),
+                      ("hidden_sigma", "hidden_epsilon")):  # fmt: skip
+        sigma = found[key]["value"]
+        if key == "hidden_sigma" and theorem == "Thm 1":
+            assert sigma is None
+            continue
+        epsilon = json.loads(call("bounds", "--sigma", sigma, *question, "--json").output)[back]["value"]
+        assert epsilon == pytest.approx(2.0, rel=1e-3), key
+
+
 def test_calibrate_gamma(call):
     arguments = ("--task", "histogram", "--topology", "ring", "--users", 60, "--rounds", 2, "--buckets", 4)
     found = json.loads(call("calibrate", "--epsilon", 2, *arguments, "--json").output)
@@ -89,7 +117,20 @@ def test_calibrate_gamma(call):
     assert 0 < found["network_gamma"]["value"] < 1
 
 
-@pytest.mark.parametrize("axis", ["users", "length", "noise"])
+@pytest.mark.parametrize(
+    "noise,task",
+    [("--sigma", ("--task", "sgd", "--lipschitz", 1)), ("--sigma", ()), ("--gamma", ("--task", "histogram"))],
+)
+@pytest.mark.parametrize("size", [0, 1e-9])
+def test_hardly_any_noise_gives_a_table_and_no_traceback(call, noise, task, size):
+    buckets = ("--buckets", 3) if noise == "--gamma" else ()
+    result = call("bounds", *task, "--users", 9, "--steps", 20, noise, size, *buckets, "--json")
+    assert result.exit_code == 0
+    value = json.loads(result.output)["network_epsilon"]["value"]
+    assert value == "infinity" if size == 0 else value > 10
+
+
+@pytest.mark.parametrize("axis", ["n", "T", "sigma", "users", "rounds"])
 def test_plot_writes_a_picture(call, tmp_path, axis):
     picture = tmp_path / "out.png"
     ring = ("bounds", "--topology", "ring", "--users", 10, "--rounds", 4, "--sigma", 5)

@@ -35,6 +35,8 @@ def test_epsilon_inverts_mu_and_delta_inverts_both_to_1e_9(log_epsilon, log_delt
     mu = gaussian.mu(epsilon=epsilon, delta=delta)
     assert gaussian.epsilon(mu=mu, delta=delta) == pytest.approx(epsilon, rel=1e-9)
     assert gaussian.delta(mu=mu, epsilon=epsilon) == pytest.approx(delta, rel=1e-9)
+    assert gaussian.epsilons([mu], delta=delta)[0] == pytest.approx(epsilon, rel=1e-9)
+    assert 1 / gaussian.sigma(epsilon=epsilon, delta=delta, sensitivity=1.0) == pytest.approx(mu, rel=1e-9)
 
 
 def test_extreme_values_stay_finite_and_ordered():
@@ -45,6 +47,9 @@ def test_extreme_values_stay_finite_and_ordered():
     assert gaussian.epsilon(mu=math.inf, delta=1e-6) == math.inf
     assert gaussian.epsilon(mu=0.0, delta=1e-6) == 0.0
     assert gaussian.epsilon(mu=1e-8, delta=0.1) == 0.0
+    for mu in (1e-310, 1e-200, 1e200):
+        assert gaussian.delta(mu=mu, epsilon=1.0) == (1.0 if mu > 1 else 0.0)
+    assert gaussian.deltas([0.01, 75.0, 1e6], 1.0) == pytest.approx([0.0, 1.0, 1.0])
 
 
 def test_the_two_formulas_of_delta_meet_where_the_code_switches():
@@ -76,6 +81,15 @@ def test_renyi_conversion_of_a_gaussian_is_above_the_exact_epsilon():
         )
         exact = gaussian.epsilon(mu=mu, delta=1e-6)
         assert exact <= best <= 1.25 * exact
+
+
+def test_renyi_conversion_at_its_ends():
+    assert gaussian.rdp_to_epsilon(order=math.inf, rdp=0.7, delta=1e-6) == 0.7  # pure DP
+    near = gaussian.moment_to_epsilon(1e-18, 1e-15, 1e-6)
+    assert near == pytest.approx(1e3 + math.log(1e-18) + (-math.log(1e-6) - 1e-18) / 1e-18)
+    for bad in ({"order": 1.0}, {"rdp": -1.0}, {"rdp": math.nan}, {"delta": 0.0}):
+        with pytest.raises(AccountingError):
+            gaussian.rdp_to_epsilon(**{"order": 2.0, "rdp": 0.1, "delta": 1e-6, **bad})
 
 
 @pytest.mark.parametrize("delta", [0.0, 1.0, -1e-9, math.nan])

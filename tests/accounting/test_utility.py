@@ -76,3 +76,9 @@ def test_missing_arguments_are_named():
         utility.sum_std(1.0, topology="complete")
     with pytest.raises(AccountingError, match="3 users"):
         utility.ring_noises(2, 1, False)
+    with pytest.raises(AccountingError, match="topology"):
+        utility.sum_std(1.0, topology="star", n_steps=5)
+    with pytest.raises(AccountingError, match="n_steps"):
+        utility.sum_std(1.0, topology="complete", n_steps=-5)
+    with pytest.raises(AccountingError, match="diameter"):
+        utility.sgd_suboptimality(-1.0, 1.0, 1, 1.0, 5)

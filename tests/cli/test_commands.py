@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -20,6 +22,7 @@ def commands(group: Any, words: tuple[str, ...] = ()) -> Iterator[tuple[str, ...
         yield from commands(command, (*words, name))
 
 
+ROOT = Path(__file__).parents[2]
 COMMANDS = list(commands(typer.main.get_command(app)))
 
 
@@ -41,6 +44,14 @@ def test_every_command_has_help_with_a_sentence(words: tuple[str, ...]) -> None:
     assert code == 0
     assert "Usage:" in said
     assert any(line.rstrip(" │").endswith(".") for line in said.splitlines())
+
+
+@pytest.mark.parametrize("module", ["coordinator_free_launcher", "coordinator_free_launcher.cli"])
+def test_the_modules_run_the_command_line_too(module: str) -> None:
+    """And do not end in silence with exit code 0, as a module without an entry point would."""
+    words = [sys.executable, "-m", module, "bounds", "--steps", "5"]
+    done = subprocess.run(words, capture_output=True, text=True, check=False, cwd=ROOT)
+    assert done.returncode == 2 and "--sigma" in done.stderr
 
 
 NOT_UTF8 = b"name = \"\xff\xfe\"\n"

@@ -45,6 +45,14 @@ def test_identical_runs_show_nothing():
     assert audit.lower_epsilon(rng.normal(size=(5_000, 2)), rng.normal(size=(5_000, 2)), 1e-3, 0.999999) < 0.2
 
 
+@pytest.mark.parametrize(
+    "bad", [{"length": 0}, {"n_users": 1}, {"confidence": 2.0}, {"sigma": -1.0}, {"delta": 2.0}, {"n_runs": 5}]
+)
+def test_an_audit_of_nothing_is_refused(bad):
+    with pytest.raises(AccountingError):
+        audit.run("complete_sum", **bad)
+
+
 def test_a_bug_that_makes_no_sense_is_refused():
     with pytest.raises(AccountingError, match="bug"):
         audit.run("complete_sum", bug="no_closing_noise")

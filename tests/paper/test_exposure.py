@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
-from network_dp import exposure
+from network_dp import exposure, exposure_rows
 from network_dp.errors import AccountingError
 from network_dp.exposure import Observation
 
@@ -74,6 +74,29 @@ def test_matrix_equals_one_pair_and_one_step_at_a_time(case, task, released, col
             else slow_exposure(walk, u, observers, task, released, contributing, sizes, noisy)
         )
         assert found[u, v] == pytest.approx(expected, rel=1e-9), (u, v)
+
+
+@settings(max_examples=60, deadline=None)
+@given(walks, st.booleans(), st.integers(1, 4), st.integers(0, 10**6))
+def test_cycles_longer_than_the_table_are_pooled_to_the_same_energy(case, released, depth, seed):
+    n, walk = case
+    sizes = np.random.default_rng(seed).uniform(0.5, 2, len(walk))
+    full = exposure.matrix(walk, n, "sgd", released=released, step_sizes=sizes)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(exposure_rows, "_DEPTH", depth)
+        assert exposure.matrix(walk, n, "sgd", released=released, step_sizes=sizes) == pytest.approx(full, rel=1e-9)
+
+
+@pytest.mark.parametrize("task", ["sum", "sgd"])
+@pytest.mark.parametrize("n,n_steps", [(2, 3_000), (3, 4_000), (40, 4_000)])
+def test_row_by_row_and_column_by_column_agree_on_long_walks(task, n, n_steps):
+    walk = np.random.default_rng(n).integers(n, size=n_steps)
+    walk[100:140] = 0  # one user holds the token for long: more contributions in a cycle than the table covers
+    found = exposure.matrix(walk, n, task, released=True)
+    assert np.array(list(exposure.rows(walk, n, task, released=True))) == pytest.approx(found)
+    for v in range(n):  # a set of one colluder goes by columns
+        alone = exposure.matrix(walk, n, task, released=True, colluders=[v])[:, v]
+        assert alone == pytest.approx(found[:, v], rel=1e-9)
 
 
 def observations_of(walk, v, released):
@@ -210,6 +233,15 @@ def test_nonsense_is_refused():
         exposure.matrix([0, 1], 3, "median")
     with pytest.raises(AccountingError, match="contributing"):
         exposure.matrix([0, 1], 3, "sum", contributing=[True])
+    for walk in ([0.5], [math.nan], [True, False]):
+        with pytest.raises(AccountingError, match="whole"):
+            exposure.matrix(walk, 3, "sum")
+    with pytest.raises(AccountingError, match="n_users"):
+        exposure.matrix([0, 1], 2.5, "sum")
+    with pytest.raises(AccountingError, match="n_users"):
+        exposure.ring(3, 2)
+    with pytest.raises(AccountingError, match="n_users"):
+        exposure.local(3, "spread_ring")
 
 
 @pytest.mark.slow

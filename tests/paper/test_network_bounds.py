@@ -173,7 +173,7 @@ def test_hidden_profile_of_one_step_bounds_both_directions_of_the_mixture():
 
 @pytest.mark.parametrize("colluders", [1, 2])
 def test_hidden_bound_of_a_few_steps_is_above_brute_force(colluders):
-    """Two steps with n = 4: the observer sees two mixtures; grid over both outputs."""
+    """Two steps with n = 4: an observer that sees both values of the token; grid over both outputs."""
     n, mu, delta = 4, 1.0, 1e-3
     rate = 1 / (n - colluders)
     z = np.linspace(-9, 10, 1_901)
@@ -181,9 +181,25 @@ def test_hidden_bound_of_a_few_steps_is_above_brute_force(colluders):
     others, mine = (np.exp(-((z - mean) ** 2) / 2) / math.sqrt(2 * math.pi) for mean in (0.0, mu))
     with_u = (1 - rate) * others + rate * mine
     p, q = np.outer(with_u, with_u), np.outer(others, others)
-    bound = bounds.network_epsilon("sum", n, 2, 1.0, mu, delta, colluders=colluders, path="hidden")
+    bound = hidden.epsilon(n, 2, mu, delta, colluders)
     for first, second in ((p, q), (q, p)):
         assert np.maximum(first - math.exp(bound) * second, 0).sum() * cell**2 <= delta * (1 + 1e-6)
+
+
+@pytest.mark.parametrize("n,steps,sigma", [(2, 10, 1.0), (5, 20, 0.01), (3, 5, 1e-3), (50, 500, 1.0)])
+@pytest.mark.parametrize("delta", [1e-6, 1e-30])
+def test_hiding_the_path_never_costs_anything(n, steps, sigma, delta):
+    """Also where sigma or delta is out of the range of the accountant of hidden paths."""
+    found = bounds.network_epsilon("sum", n, steps, sigma, 1.0, delta, path="hidden")
+    assert 0 < found <= bounds.network_epsilon("sum", n, steps, sigma, 1.0, delta) < math.inf
+
+
+def test_a_hidden_path_gets_no_number_from_the_rounding_of_a_transform():
+    """Composed by FFT, tails below 1e-12 are noise: epsilon used to FALL there as delta did."""
+    deltas = [10.0**-k for k in range(4, 22)]
+    found = [hidden.epsilon(50, 500, 1.0, delta) for delta in deltas]
+    assert found == sorted(found)
+    assert math.isfinite(found[4]) and math.isinf(found[-1])
 
 
 def test_a_hidden_path_refuses_a_cap():
@@ -218,9 +234,29 @@ def test_extreme_inputs_give_a_number_and_never_nan(task, sigma, n, steps):
     assert (bound.reason != "") == math.isinf(bound.epsilon)
 
 
+@pytest.mark.parametrize("path", ["known", "hidden"])
+def test_boundless_noise_hides_everything_and_a_boundless_contribution_nothing(path):
+    for sigma, sensitivity, epsilon in ((math.inf, 1.0, 0.0), (1e300, 1.0, 0.0), (1.0, 1e-320, 0.0),
+                                        (1.0, math.inf, math.inf), (1e-300, 1.0, math.inf)):  # fmt: skip
+        bound = bounds.network_bound("sum", 20, 100, sigma, sensitivity, 1e-6, path=path)
+        assert bound.epsilon == epsilon
+        assert (bound.reason != "") == math.isinf(epsilon)
+
+
+def test_orders_very_close_to_one_keep_their_precision():
+    """sigma = 1e-6: the best order is 1 + 2e-15, which a float cannot hold. epsilon is about mu^2 max(S)/2."""
+    law, sigma = Law("sum", 3, 6), 1e-6
+    largest = float(all_exposures(law).max()) / sigma**2 / 2
+    assert largest * 0.99 <= bounds.network_epsilon("sum", 3, 6, sigma, 1.0, 1e-6) <= largest * 1.01
+
+
 def test_no_noise_is_infinite_with_a_reason_and_nonsense_raises():
     assert bounds.network_bound("sum", 5, 5, 0.0, 1.0, 1e-6).reason == "sigma is 0: there is no noise"
-    for bad in ({"n_users": 1}, {"colluders": 5}, {"n_steps": -1}, {"delta": 0.0}, {"sigma": -1.0}, {"task": "mean"}):
+    for bad in (
+        {"n_users": 1}, {"colluders": 5}, {"n_steps": -1}, {"delta": 0.0}, {"sigma": -1.0}, {"task": "mean"},
+        {"n_users": 5.5}, {"n_steps": 2.5}, {"n_steps": "5"}, {"colluders": 1.5}, {"cap": 0.5}, {"sigma": math.nan},
+        {"path": "secret"}, {"path": "hidden", "cap": 3},
+    ):  # fmt: skip
         good = {"task": "sum", "n_users": 5, "n_steps": 5, "sigma": 1.0, "sensitivity": 1.0, "delta": 1e-6}
         with pytest.raises(AccountingError):
             bounds.network_epsilon(**{**good, **bad})
@@ -234,12 +270,42 @@ def test_visits_is_the_exact_binomial_quantile_where_chernoff_fails():
     assert count > chernoff
 
 
+@pytest.mark.parametrize("n,steps,delta_hat", [(10**6, 10**9, 1e-30), (50, 7, 1e-20), (2, 3, 0.2), (1, 5, 0.5)])
+def test_visits_is_exact_for_tails_below_the_precision_of_a_float(n, steps, delta_hat):
+    count = bounds.visits(n, steps, delta_hat)
+    assert binom.sf(count, steps, 1 / n) <= delta_hat
+    assert count == 0 or binom.sf(count - 1, steps, 1 / n) > delta_hat
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [{"epsilon": math.inf}, {"sensitivity": math.inf}, {"topology": "star"}, {"privacy": "none"},
+     {"topology": "ring", "n_rounds": -1}, {"privacy": "local", "n_contributions": -1}, {"n_steps": 2.5}],
+)  # fmt: skip
+def test_a_target_that_makes_no_sense_is_refused(bad):
+    good = {"epsilon": 1.0, "delta": 1e-6, "sensitivity": 1.0, "n_users": 10, "n_steps": 50}
+    with pytest.raises(AccountingError):
+        calibrate.sigma(**{**good, **bad})
+    with pytest.raises(AccountingError, match="topology"):
+        calibrate.gamma(1.0, 1e-6, topology="star", n_users=10, n_buckets=3, n_steps=50)
+
+
 def test_calibrated_sigma_meets_its_target_and_a_tenth_of_a_percent_less_does_not():
     for task in ("sum", "sgd"):
         sigma = calibrate.sigma(2.0, 1e-6, 1.0, task=task, n_users=30, n_steps=300, released=True, colluders=2)
         arguments = (1.0, 1e-6 / calibrate.DISCRETE_INFLATION)
         assert bounds.network_epsilon(task, 30, 300, sigma, *arguments, released=True, colluders=2) <= 2.0
         assert bounds.network_epsilon(task, 30, 300, sigma * 0.999, *arguments, released=True, colluders=2) > 2.0
+
+
+@pytest.mark.parametrize("reached", [lambda x: 3 / x, lambda x: 9 * math.exp(-x), lambda x: 5.0 if x < 1.7 else 1.0,
+                                     lambda x: max(0.0, 4 - x**3), lambda x: math.inf if x < 2 else 1 / x])  # fmt: skip
+@pytest.mark.parametrize("start", [1e-4, 1.0, 1e5])
+def test_the_search_for_the_least_noise_needs_no_smooth_function(reached, start):
+    calls = []
+    found = calibrate.least(lambda x: calls.append(x) or reached(x), 1.3, start)
+    assert reached(found) <= 1.3 < reached(found / 1.0002)
+    assert len(calls) < 80
 
 
 def test_calibrated_steps_fit_the_budget_and_a_few_more_do_not():

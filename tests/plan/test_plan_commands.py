@@ -9,6 +9,8 @@ import pytest
 from typer.testing import CliRunner
 
 from coordinator_free_launcher.cli import app
+from coordinator_free_launcher.finalise import finalise
+from network_dp import bounds, printed
 from network_dp.plan_reader import parse
 
 KINDS = ("sum", "mean", "histogram", "sgd")
@@ -49,8 +51,56 @@ def test_check_shows_what_will_happen(tmp_path: Path) -> None:
     _invoke("plan", "new", "--topology", "ring", "--task", "mean", "--users", 4, "--rounds", 3, "--out", file)
     code, said = _invoke("plan", "check", file)
     assert code == 0
-    for word in ("valid", "4 users, 12 steps", "sigma", "network_epsilon", "local_epsilon", "expected_std"):
+    table = ("network epsilon", "path were hidden", "local epsilon", "as printed (Thm 1)", "expected error")
+    for word in ("valid", "4 users, 12 steps", "sigma", *table):
         assert word in said, said
+
+
+BOUNDS = {
+    "sum": ("--task", "sum"), "mean": ("--task", "mean"), "sgd": ("--task", "sgd", "--lipschitz", 1),
+    "histogram": ("--task", "histogram", "--buckets", 8),
+}  # fmt: skip
+TABLES = [("ring", task) for task in KINDS if task != "sgd"] + [("complete", task) for task in KINDS]
+
+
+@pytest.mark.parametrize(("topology", "task"), TABLES)
+def test_check_shows_the_table_of_the_bounds_command(topology: str, task: str, tmp_path: Path) -> None:
+    file = tmp_path / "plan.toml"
+    walk = ("--topology", topology, "--users", 8, *(("--rounds", 3) if topology == "ring" else ("--steps", 60)))
+    _invoke("plan", "new", "--task", task, *walk, "--out", file)
+    # the command speaks of as many users as it is told, a plan of those that must be alive
+    file.write_text(file.read_text().replace("[walk]", "[walk]\nmin_live = 8"))
+    plan = finalise(parse(file.read_text()))
+    noise = ("--gamma", plan.noise.gamma) if task == "histogram" else ("--sigma", plan.noise.sigma)
+    about = ("--sensitivity", plan.sensitivity, "--delta", plan.noise.delta, "--released", "--json")
+    expected = json.loads(_invoke("bounds", *BOUNDS[task], *walk, *noise, *about)[1])
+    found = json.loads(_invoke("plan", "check", file, "--json")[1])
+    assert [key for key in found if key in expected] == list(expected)
+    for key in set(expected) - {"expected_std"}:  # a plan knows more about its error: the spread of values, the ball
+        value = expected[key]["value"]
+        assert found[key] == (pytest.approx(value, rel=1e-3) if isinstance(value, float) else value), key
+
+
+def test_what_the_paper_printed_is_shown_and_decides_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "plan.toml"
+    _invoke("plan", "new", "--task", "sum", "--users", 6, "--out", file)
+    before = json.loads(_invoke("plan", "check", file, "--json")[1])
+    monkeypatch.setattr(printed, "advanced_composition", lambda *_: 123.0)
+    after = json.loads(_invoke("plan", "check", file, "--json")[1])
+    assert before["printed_epsilon"] != 123.0 == after["printed_epsilon"]
+    assert {**before, "printed_epsilon": None} == {**after, "printed_epsilon": None}
+
+
+def test_local_epsilon_of_a_walk_pays_for_its_visits(tmp_path: Path) -> None:
+    """Half of delta for meeting a user more often than counted, half for what it then shows."""
+    file = tmp_path / "plan.toml"
+    _invoke("plan", "new", "--task", "sum", "--users", 6, "--steps", 60, "--out", file)
+    plan = finalise(parse(file.read_text()))
+    most = bounds.visits(plan.walk.min_live, 60, plan.noise.delta / 2)
+    assert plan.noise.sigma is not None
+    paid = bounds.local_epsilon(most, plan.noise.sigma, plan.sensitivity, plan.noise.delta / 2)
+    found = json.loads(_invoke("plan", "check", file, "--json")[1])
+    assert found["local_epsilon"] == pytest.approx(paid, rel=1e-4)
 
 
 def test_an_existing_file_is_not_overwritten(tmp_path: Path) -> None:

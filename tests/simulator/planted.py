@@ -31,9 +31,10 @@ def redraw_noise_on_resend(patch: pytest.MonkeyPatch) -> None:
             clean = token.payload - np.array(line["noise"], token.payload.dtype)
             mixed = ctx.worker.mix(clean, None, inputs.supply(), custody.units, custody.hop.step, False)
             contribution = None if line["contribution"] is None else np.array(line["contribution"])
+            route, again = Route(custody.next, custody.out_hop.step), token._replace(payload=mixed.payload)
             state = visit.route_to(
-                ctx, state, Route(custody.next, custody.out_hop.step), token._replace(payload=mixed.payload), inputs,
-                real=custody.real, units=custody.units, contribution=contribution, mixed=mixed,
+                ctx, state, route, again, inputs, {}, real=custody.real, units=custody.units, contribution=contribution,
+                mixed=mixed,
             )  # fmt: skip
         return handover.granted(ctx, state._replace(phase=Phase.OFFERING), answer, inputs)
 

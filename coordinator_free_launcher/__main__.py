@@ -1,0 +1,5 @@
+"""``python -m coordinator_free_launcher``: the command line, where the console script is not installed."""
+
+from coordinator_free_launcher.cli import main
+
+main()
