@@ -1,7 +1,7 @@
 """The lean parent of many users on one machine: imports once, then forks a process per user.
 
-A fresh exec that never makes a gRPC call and never draws a random number (children would repeat it). Each child shares
-the parent's pages, so a user costs a few MiB. Commands come as JSON lines on standard input ({"start": BUNDLE}), news
+A fresh exec that never makes a gRPC call and keeps nothing random that its children would repeat. Each child shares the
+parent's pages, so a user costs a few MiB. Commands come as JSON lines on standard input ({"start": BUNDLE}), news
 leaves as JSON lines on standard output ({"ready": NAME}, {"step": S}, {"exit": NAME, "code": C}). It routes nothing:
 once users run, killing it stops none of them when it was started with --detach.
 """

@@ -21,6 +21,7 @@ MAX_TOKEN_BYTES = 96 * 1024 * 1024
 _HEAD = struct.Struct("<4sBQQQII")
 _MAGIC = b"NDP1"
 _DTYPES = {0: np.dtype("<i8"), 1: np.dtype("<f8")}
+_NAMES = {0: "int64", 1: "float64"}  # numpy works the names out anew each time
 
 
 class TokenError(ValueError):
@@ -63,7 +64,7 @@ def decode_token(data: bytes, *, dtype: str, dimension: int, ledger_size: int) -
     if len(data) < _HEAD.size:
         raise TokenError("token too short")
     magic, kind, contributions, dummies, units, n_ledger, size = _HEAD.unpack_from(data)
-    if magic != _MAGIC or kind not in _DTYPES or _DTYPES[kind].name != dtype:
+    if magic != _MAGIC or kind not in _DTYPES or _NAMES[kind] != dtype:
         raise TokenError("token of another format")
     if n_ledger != ledger_size or size != dimension:
         raise TokenError("token of another shape")
