@@ -54,6 +54,14 @@ class _Visit(NamedTuple):
     cause: str
     content: Content
     received: Numbers
+    origin: Visit | None  # the visit whose token it took, or takes up again
+
+
+class _Base(NamedTuple):
+    """What a user held or sent at a hop, and in which visit."""
+
+    content: Content
+    visit: Visit
 
 
 class Evidence:
@@ -70,8 +78,10 @@ class Evidence:
         self._visits: dict[Visit, _Visit] = {}
         self._lines: dict[tuple[int, str], Visit | None] = {}  # lines are written again after a restart
         self._current: dict[tuple[int, int], Visit] = {}  # user, number -> its visit of that number
-        self._at: dict[tuple[int, int, int, int], Content] = {}  # user, epoch, step -> what it held or sent there
-        self._taken: dict[Visit, str] = {}  # visit -> tag of the one token of it that was taken
+        self._at: dict[tuple[int, int, int, int], _Base] = {}  # user, epoch, step -> what it held or sent there
+        self._taken: dict[Visit, tuple[str, Visit]] = {}  # visit -> the tag of its one token taken, and where
+        self._reached: set[Visit] = set()  # visits of which anything reached another user
+        self._reached_by: set[tuple[Visit, str | None]] = set()
         self._noise: dict[tuple[Visit, int, int], tuple[Any, Any]] = {}
         self.real: dict[int, set[Visit]] = {}  # user -> visits whose contribution may have left
         self.edges: dict[tuple[int, str], set[Visit]] = {}
@@ -92,33 +102,65 @@ class Evidence:
             self._leaving(user, visit, record)
         return record
 
+    def is_known(self, visit: Visit) -> bool:
+        """Has anybody else seen anything of it?"""
+        return visit in self._reached
+
+    def reached(self, sent: Sent) -> None:
+        """Bytes reach another user: what is in them is known elsewhere, and no old disk takes that back."""
+        user, key = sent.visit[0], sent.visit
+        self._reached_by.add((key, sent.to))
+        if sent.real:
+            self._count(user, key, sent.to)
+        origin: Visit | None = key
+        while origin is not None and origin[0] == user and origin not in self._reached:
+            self._reached.add(origin)
+            if origin in sent.content.contributions:
+                self._count(user, origin, None)
+            origin = self._visits[origin].origin
+
+    def forget(self, user: int, visits: int) -> None:
+        """An old disk, with so many visits in its journal, takes its user back to an earlier moment.
+
+        What it did since, and what no byte of reached anybody, is undone with it: nobody can know of it, and when the
+        user does the same anew there is no second copy and no second contribution anywhere. So only what others have
+        seen is held against it. What is still in its journal counts again when it reaches somebody."""
+        self.eras[user] += 1
+        self.real[user] = self.real.get(user, set()) & self._reached
+        for (sender, to), edge in self.edges.items():
+            if sender == user:
+                edge.intersection_update({visit for visit, receiver in self._reached_by if receiver == to})
+        gone = {taker for _, taker in self._taken.values() if taker[0] == user and taker[2] > visits} - self._reached
+        self._taken = {visit: taken for visit, taken in self._taken.items() if taken[1] not in gone}
+
     def finish_of(self, user: int, number: int) -> Sent | None:
         visit = self._current.get((user, number))
         return None if visit is None else self.finishes.get(visit)
 
     def _visited(self, user: int, key: Visit, record: view.Record) -> None:
         fields = record.fields
-        content, received = EMPTY, fields.get("received")
+        content, received, origin = EMPTY, fields.get("received"), None
         if fields["cause"] == "handoff":
             sent = self.sent.get(fields["tag"])
             if sent is None:
                 raise ViolationError(f"u{user} received a token that no log says was sent: {record}")
             if not (sent.to == f"u{user}" and sent.payload == received):
                 raise ViolationError(f"u{user} received other bytes: {record}")
-            content = sent.content
-            if self._taken.setdefault(sent.visit, fields["tag"]) != fields["tag"]:
+            content, origin = sent.content, sent.visit
+            tag, _ = self._taken.setdefault(origin, (fields["tag"], key))
+            if tag != fields["tag"]:
                 raise ViolationError(f"u{user} takes a second copy of the token of visit {sent.visit}: a silent fork")
         elif fields["cause"] == "reissue":
             counter, issuer, step = fields["base"]
             base = self._at.get((user, counter, issuer, step))
             if base is None:
                 raise ViolationError(f"u{user} re-issues a token that is not in its log: {record}")
-            content = base or EMPTY
+            content, origin = base
         if key in self._visits:
             raise ViolationError(f"u{user} logged two different visits {key}")
-        self._visits[key] = _Visit(record.step, fields["cause"], content, received)
+        self._visits[key] = _Visit(record.step, fields["cause"], content, received, origin)
         if fields["cause"] != "reissue":
-            self._at[(user, *record.epoch, record.step)] = content
+            self._at[(user, *record.epoch, record.step)] = _Base(content, key)
 
     def _leaving(self, user: int, key: Visit, record: view.Record) -> None:
         fields = record.fields
@@ -139,7 +181,7 @@ class Evidence:
             self.finishes[key] = sent
         else:
             self.sent[fields["tag"]] = sent
-            self._at[(user, *record.epoch, record.step)] = sent.content
+            self._at[(user, *record.epoch, record.step)] = _Base(sent.content, key)
 
     def _count(self, user: int, key: Visit, to: str | None) -> None:
         ctx = self._contexts[user]

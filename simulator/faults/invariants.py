@@ -41,7 +41,7 @@ class Invariants:
         self._bytes: dict[bytes, tuple[int, Handoff]] = {}  # a planned hop, by its key
         self._sights: list[list[Content]] = [[Content(frozenset(), frozenset())] for _ in contexts]
         self._left: dict[Visit, Sent] = {}  # the last token of a visit that left
-        self._ends: dict[bytes, Content] = {}  # content of a walk's end, by its name
+        self._ends: dict[bytes, Sent] = {}  # the end of a walk, by its name
         self._result: Result | None = None
         self.value: bytes = b""
 
@@ -85,6 +85,8 @@ class Invariants:
             case Publish(result, final):
                 if not (disk.result == result and disk.final == final):
                     raise ViolationError(f"u{ctx.me} publishes what is not on its disk")
+                if result.token:
+                    self._leaving(ctx.me, self._end(result))
             case _:
                 pass
 
@@ -102,6 +104,10 @@ class Invariants:
         same = to == peer and (first.hop, first.token) == (handoff.hop, handoff.token)
         if not same:
             raise ViolationError(f"u{me} sends other bytes for hop {handoff.hop} than the first time")
+        self._leaving(me, sent)
+
+    def _leaving(self, me: int, sent: Sent) -> None:
+        """All tokens of a visit that leave, its published result too, hold the same contribution and the same draw."""
         known = self._left.setdefault(sent.visit, sent)
         if known.real != sent.real or not known.content.noise <= sent.content.noise:
             raise ViolationError(f"u{me}: tokens of visit {sent.visit} that left differ in more than added noise")
@@ -137,9 +143,19 @@ class Invariants:
             sent = self.evidence.sent.get(hop_tag(request.key, ctx.run_id, request.hop, digest(request.token)))
             if sent is None:
                 raise ViolationError(f"u{receiver} gets a token that no log says was sent")
+            self.evidence.reached(sent)
             self._see(receiver, sent.content)
         elif isinstance(request, Publish) and request.result.token:
-            self._see(receiver, self._content(request.result))
+            end = self._end(request.result)
+            self.evidence.reached(end)
+            self._see(receiver, end.content)
+
+    def old_disk(self, user: int, disk: Durable) -> None:
+        """A user is taken back to an earlier moment; see ``Evidence.forget`` for what is undone with it."""
+        self.evidence.forget(user, disk.visits)
+        self._left = {
+            visit: sent for visit, sent in self._left.items() if visit[0] != user or self.evidence.is_known(visit)
+        }
 
     def _see(self, user: int, content: Content) -> None:
         """Against everything it saw or sent before, in any branch, raw data of others carry one full foreign noise."""
@@ -155,11 +171,11 @@ class Invariants:
                 raise ViolationError(f"u{user} can read raw contributions {sorted(data)} from two tokens it saw")
         sights.append(seen)
 
-    def _content(self, result: Result) -> Content:
-        content = self._ends.get(result.end)
-        if content is None:
+    def _end(self, result: Result) -> Sent:
+        end = self._ends.get(result.end)
+        if end is None:
             raise ViolationError("a result is published that nobody's log says is the end of a walk")
-        return content
+        return end
 
     def ended(self, ctx: Context, disk: Durable) -> None:
         """A walk ends: remember its content under the name of the end (called when the finish is in the log)."""
@@ -175,11 +191,11 @@ class Invariants:
         counted = token.contributions == len(finish.content.contributions)
         if not counted:
             raise ViolationError(f"the token counts {token.contributions} contributions, the logs say {finish.content}")
-        self._ends[result.end] = finish.content
+        self._ends[result.end] = finish
 
     def finished(self, ctx: Context, effect: Finished) -> None:
         """One final result, the same everywhere."""
-        self._content(effect.result)
+        self._end(effect.result)
         first = self._result or effect.result
         self._result = first
         same = first.end == effect.result.end and first.token == effect.result.token

@@ -181,18 +181,20 @@ class World:
         process = self.users[user]
         self._hang_up(user)
         process.disk.cut(int(part * (process.disk.records + 1)))
-        self.checks.evidence.eras[user] += 1
+        self.checks.old_disk(user, process.disk.durable)
         self.tell(f"-- u{user} comes back with an old disk ({process.disk.records} records)")
-        self.at(self.now + 0.3, self.start, user)
+        self.at(self.now + self._random.choice((0.03, 0.1, 0.3)), self.start, user)
 
     def _quiet(self) -> None:
-        """Nothing goes wrong from here on, and whoever can come back does."""
+        """Nothing goes wrong from here on, and whoever can come back does: with the result only if an old disk is
+        about to be put back, which those that have finished may be the only ones to recognise."""
         self.tell("-- all faults are over")
+        witnesses = any(event.what == "old disk" for event in self.schedule.timed)
         self._kills.clear()
         self.network.calm()
         for index, user in enumerate(self.users):
             user.disk.full = False
-            if not user.lost and not user.disk.durable.final:
+            if not user.lost and (witnesses or not user.disk.durable.final):
                 self.at(self.now, self.start, index)
         self.at(self.now + RELAUNCH_S, self._relaunch)
 
