@@ -24,6 +24,7 @@ from node.protocol.state import (
     Phase,
     State,
     Watch,
+    Woke,
 )
 from node.protocol.values import NO_EPOCH, NO_HOP, Epoch, Hop, Token
 from node.protocol.view_lines import abandoned_line, peer_line
@@ -189,13 +190,24 @@ def _old_disk(ctx: Context, peer: int) -> Stop:
     return Stop(exits.OLD_DISK, text)
 
 
+def woke(ctx: Context, durable: Durable) -> Woke:
+    custody = durable.custody
+    if custody is None:
+        return Woke()
+    in_hand = custody.next in (UNROUTED, FINISH, ctx.me) and durable.result is None
+    return Woke(custody.out_hop, custody.next, custody.hop if in_hand else NO_HOP)
+
+
 def _remembers_more(state: State, peer: int, answer: Located) -> bool:
-    if state.durable.rejoined:
+    """Hops only grow: nothing later than ``woke.sent`` was ever sent to anybody, and nothing is before the check; and
+    while a user has the token in hand, nobody gets further in its epoch."""
+    durable, woke = state.durable, state.woke
+    if durable.rejoined:
         return False
-    durable, custody = state.durable, state.durable.custody
-    sent = NO_HOP if custody is None else custody.out_hop  # hops only grow: nothing later was ever sent to anybody
-    elsewhere = custody is not None and answer.taken == sent and custody.next != peer
-    return answer.taken > sent or elsewhere or answer.given > durable.mark or answer.vote > durable.promised
+    elsewhere = answer.taken == woke.sent > NO_HOP and woke.to != peer
+    passed = answer.rank.epoch == woke.held.epoch and answer.rank > woke.held
+    forgot = answer.given > durable.taken.get(peer, NO_HOP) or answer.vote > durable.promised
+    return answer.taken > woke.sent or elsewhere or passed or forgot
 
 
 def checked(ctx: Context, state: State, peer: int, answer: Located | None, inputs: Inputs) -> Step:
@@ -355,15 +367,23 @@ def _too_few(ctx: Context, state: State, needed: int, inputs: Inputs) -> Step:
 
 
 def _bid(ctx: Context, state: State, inputs: Inputs) -> Step:
-    """Ask for promises. The last sent line goes to the log now: a re-issue will build on it and replace it."""
+    """Ask for promises. The last sent line must be in the log now: a re-issue will build on it and replace it."""
     seen = [state.durable.promised[0], *(answer.promised[0] for answer in state.heard.values())]
     bid = (max(seen) + 1, ctx.me)
     custody = state.durable.custody
-    lines: list[Effect] = [Log(custody.sent_line)] if custody is not None and custody.sent_line else []
+    lines: list[Effect] = []
+    if custody is not None and custody.sent_line and not _sent_is_logged(state, custody):
+        lines = [Log(custody.sent_line)]
     state, effects = give_up(ctx, state, bid, inputs)
     state = state._replace(watch=Watch.FENCING, watch_at=None, bid=bid)
     state, questions = _ask(state._replace(promises={}), ctx.others, Fence(bid))
     return state, [*lines, *effects, *questions]
+
+
+def _sent_is_logged(state: State, custody: Custody) -> bool:
+    """Logged when its bytes left (surely so if they were acknowledged), or by an earlier bid with the same bytes."""
+    left = state.durable.acked or (state.handed and state.phase is not Phase.IDLE)  # IDLE: perhaps given up unsent
+    return left or custody.hop.epoch < state.bid
 
 
 def voted(ctx: Context, state: State, peer: int, answer: Promise | None, inputs: Inputs) -> Step:

@@ -237,7 +237,8 @@ def declined(ctx: Context, state: State, answer: Declined | Refused, inputs: Inp
     if answer.promised > custody.hop.epoch:
         return election.give_up(ctx, state, answer.promised, inputs)
     if answer.why is Why.DONE:
-        return state._replace(phase=Phase.IDLE, watch_at=inputs.now), []
+        # A search that is under way would go on without the answer this user needs: it starts again at once.
+        return state._replace(phase=Phase.IDLE, watch=Watch.RESTING, watch_at=inputs.now, asked=frozenset()), []
     if answer.why is Why.NO_GRANT and state.tries < RING_TRIES:
         state = state._replace(phase=Phase.ROUTING, tries=state.tries + 1)
         return state._replace(retry_at=_back_off(ctx, state, inputs)), []
@@ -395,6 +396,7 @@ def resume(ctx: Context, state: State, inputs: Inputs, *, again: bool = False) -
     state = state._replace(
         watch_at=inputs.now + lease * (1.0 + inputs.dice.unit() * 0.25),
         first_life=not again and election.fresh(ctx, durable),
+        woke=election.woke(ctx, durable),
     )
     if state.first_life and not election.worth_asking(ctx, state):
         state = state._replace(checked=True)
@@ -424,7 +426,7 @@ def _log_again(state: State, inputs: Inputs) -> list[Effect]:
     if custody is None:
         return []
     lines = [custody.visit_line]
-    if custody.sent_line and not state.durable.acked:
+    if custody.sent_line:
         lines.append(custody.sent_line)
     if custody.hop.epoch < state.durable.promised and not state.durable.acked and not state.durable.final:
         lines.append(abandoned_line(custody, state.durable.promised, inputs))

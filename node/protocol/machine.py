@@ -101,6 +101,10 @@ WATCH: Mapping[tuple[Watch, str], Lookout] = {
     (W.RESTING, "lease over"): Lookout(
         lambda c, s, p, a, i: election.watch(c, s, i), frozenset({W.RESTING, W.PROBING, W.LOCATING})
     ),
+    **{
+        (searching, "lease over"): Lookout(lambda c, s, p, a, i: election.watch(c, s, i), frozenset({searching}))
+        for searching in (W.PROBING, W.LOCATING, W.FENCING)
+    },
     (W.RESTING, "located"): Lookout(election.checked, frozenset({W.RESTING})),
     (W.PROBING, "located"): Lookout(election.probed, frozenset({W.RESTING, W.LOCATING})),
     (W.LOCATING, "located"): Lookout(election.locating, frozenset({W.LOCATING, W.RESTING, W.FENCING})),

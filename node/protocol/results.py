@@ -123,7 +123,7 @@ def published(ctx: Context, state: State, peer: int, ticket: int, message: Publi
         if message.everybody:
             effects = [*effects, Stop(exits.DONE, "the result is final and everybody has it")]
         return state, [Reply(ticket, Published(True, state.durable.promised)), *effects]
-    if not state.checked and not election.fresh(ctx, durable):
+    if not state.checked and not (state.first_life and election.fresh(ctx, durable)):
         # To accept is to vote: not before others said what they remember of this user.
         state, effects = election.ensure_checked(ctx, state, inputs)
         return state, [Reply(ticket, Published(False, durable.promised)), *effects]

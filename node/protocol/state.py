@@ -109,6 +109,15 @@ class Draft(NamedTuple):
     opening: Payload | None  # random elements the first contributor added, already in ``received``
 
 
+class Woke(NamedTuple):
+    """What the journal said when this process started. What peers remember is held against it and not against what
+    came since: a token taken before they answered must not hide what was forgotten."""
+
+    sent: Hop = NO_HOP  # furthest hop sent or planned, and to whom
+    to: int = UNROUTED
+    held: Hop = NO_HOP  # where this user surely had the token in hand
+
+
 @dataclass(frozen=True, eq=False)
 class State(Record):
     """One user, whole."""
@@ -129,6 +138,7 @@ class State(Record):
     down: Mapping[int, float] = field(default_factory=dict)  # peer -> time until which it is taken to be down
     checked: bool = False
     first_life: bool = False  # nothing was journaled when this process started, and it is the first one
+    woke: Woke = Woke()
     check_until: float = 0.0
     asked: frozenset[int] = frozenset()  # peers whose answer is awaited (check, locate, fence)
     to_ask: frozenset[int] = frozenset()  # peers asked so far in this round of questions

@@ -103,6 +103,27 @@ def test_without_a_majority_nothing_is_re_issued(watcher) -> None:
     assert watcher.state.watch is Watch.RESTING and watcher.state.phase is Phase.IDLE
 
 
+def test_a_bid_writes_a_sent_line_only_if_the_log_has_none(watcher) -> None:
+    search(watcher)
+    assert watcher.sends(Fence) and not any('"kind":"sent"' in log.line for log in watcher.all(Log))
+
+
+def test_a_token_given_up_before_it_left_is_logged_by_the_first_bid_and_by_no_other(user, blank) -> None:
+    me = user(RING, 4).checked()
+    me.take(3, Hop(FIRST, 2), blank(me.ctx))
+    me.ask(3, Fence((1, 3)))  # it has only offered the token
+    written = 0
+    for _ in range(3):
+        me.now = me.state.watch_at
+        me.feed(Tick())
+        for send in me.sends(Locate):
+            me.answer(send, NOWHERE)
+        assert me.sends(Fence)
+        written += sum('"kind":"sent"' in log.line for log in me.all(Log))
+        vote(me, ())
+    assert written == 1
+
+
 def test_too_few_answers_do_not_even_lead_to_a_bid(watcher) -> None:
     search(watcher, answers=1)
     assert watcher.state.watch is Watch.RESTING and watcher.state.durable.promised == FIRST
@@ -155,6 +176,45 @@ def test_a_peer_that_remembers_more_means_an_old_disk(watcher) -> None:
     (send, *_) = me.sends(Locate)
     me.answer(send, NOWHERE._replace(vote=(5, send.peer)))
     assert [stop.code for stop in me.all(Stop)] == [exits.OLD_DISK]
+
+
+def test_a_token_taken_before_others_answered_does_not_hide_an_old_disk(user, blank) -> None:
+    """Peers' memory is held against the journal as the process found it, not against what came since."""
+    me = user(RING, 4)
+    me.feed(Begin(again=True))
+    assert isinstance(me.take(3, Hop(FIRST, 7), blank(me.ctx)), Accepted)
+    send = next(send for send in me.sends(Locate) if send.peer == 0)
+    me.answer(send, NOWHERE._replace(taken=Hop(FIRST, 3)))  # an earlier hop than the one it is about to send
+    assert [stop.code for stop in me.all(Stop)] == [exits.OLD_DISK]
+
+
+def test_an_acknowledgement_that_the_journal_does_not_know_means_an_old_disk(user, blank) -> None:
+    me = user(RING, 4)
+    me.feed(Begin(again=True))
+    me.take(3, Hop(FIRST, 7), blank(me.ctx))
+    send = next(send for send in me.sends(Locate) if send.peer == 2)
+    me.answer(send, NOWHERE._replace(given=Hop(FIRST, 2)))  # the same user took it, but from somebody else
+    assert [stop.code for stop in me.all(Stop)] == [exits.OLD_DISK]
+
+
+@pytest.mark.parametrize("passed", [False, True])
+def test_a_token_in_hand_that_others_have_passed_means_an_old_disk(user, blank, passed) -> None:
+    """Nobody gets further in an epoch than who has its token in hand; a result is the furthest of all."""
+    me = user("ring n=4 K=2 slow", 3).checked()
+    me.take(2, Hop((0, 2), 2), blank(me.ctx))
+    me = me.restarted()
+    (send, *_) = me.sends(Locate)
+    me.answer(send, NOWHERE._replace(rank=Hop((0, 2), 9 if passed else 2)))
+    assert [stop.code for stop in me.all(Stop)] == ([exits.OLD_DISK] if passed else [])
+
+
+def test_a_disk_that_looks_untouched_but_ran_before_votes_for_no_result_before_it_asked(user, blank) -> None:
+    me, other = user(RING, 4), user(RING, 4)
+    proposal = Publish(Result(FIRST, b"e" * 16, blank(me.ctx)), False, False)
+    me.feed(Begin(again=True))
+    assert not me.ask(3, proposal).accepted
+    other.feed(Begin())
+    assert other.ask(3, proposal).accepted
 
 
 def test_a_lost_disk_never_denies_a_hop_it_may_have_taken(user) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from node.protocol.effects import Log, Note, Persist, Tick
 from node.protocol.messages import Accepted, Already, Declined, Fence, Granted, Handoff, Locate, Offer, Refused, Why
-from node.protocol.state import Phase
+from node.protocol.state import Phase, Watch
 from node.protocol.values import Hop
 from node.protocol.visit import read_token
 
@@ -217,6 +217,34 @@ def test_a_standing_grant_is_worth_nothing_in_a_newer_epoch(user, blank) -> None
     standing = me.take(1, Hop(FIRST, 1), blank(me.ctx)).grant
     me.ask(3, Fence((1, 3)))
     assert isinstance(me.ask(1, Handoff(Hop((1, 3), 4), standing, b"k" * 32, blank(me.ctx))), Refused)
+
+
+def searching(me):
+    """Its token left, nobody answered, and its lease ended: it asks everybody."""
+    me.answer(handed(me), None)
+    me.state = me.state._replace(watch_at=me.now, retry_at=me.now + 100)
+    me.feed(Tick())
+    assert me.state.watch is Watch.LOCATING
+    return me
+
+
+def test_hearing_that_the_run_is_finished_starts_the_search_again_at_once(holder) -> None:
+    me = searching(holder)
+    me.now = me.state.retry_at
+    me.feed(Tick())
+    (offer,) = me.sends(Offer)
+    me.answer(offer, Declined(Why.DONE, FIRST))
+    assert me.state.phase is Phase.IDLE and me.state.wake_at <= me.now
+    me.feed(Tick())
+    assert {send.peer for send in me.sends(Locate)} == me.ctx.others and me.state.watch_at is None
+
+
+def test_a_search_that_outlasts_a_lease_waits_on_without_a_busy_loop(holder) -> None:
+    """A full disk sets the lease in the middle of a search: when it ends, the search is not over yet."""
+    me = searching(holder)
+    me.state = me.state._replace(watch_at=me.now)
+    me.feed(Tick())
+    assert me.state.watch is Watch.LOCATING and me.state.watch_at > me.now
 
 
 def test_a_stalled_token_goes_on_only_when_enough_users_answered(user, blank) -> None:
