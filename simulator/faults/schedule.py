@@ -112,7 +112,7 @@ def draw(seed: int) -> Schedule:
     if kind < 0.2:
         # Two things no protocol can make good, and so no schedule asks for (docs/THREAT_MODEL.md, Lost disks): that
         # who remembers cannot be asked (the disk comes back into a calm world with everybody up), and that nobody
-        # does, because who saw the bytes was killed before it journaled them.
+        # does, because who saw the bytes refused them or was killed before it journaled them.
         kills = tuple(
             kill._replace(
                 effect="Log" if kill.effect == "Persist" else kill.effect, restart_after_s=kill.restart_after_s or 1.0
