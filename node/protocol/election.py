@@ -410,17 +410,22 @@ def voted(ctx: Context, state: State, peer: int, answer: Promise | None, inputs:
         return results.publish(ctx, state, newest._replace(epoch=state.bid), inputs)
     if any(vote.rank > rank(ctx, state) for vote in granted.values()):
         return _rest(ctx, state, inputs), []  # somebody got further: it will see that nobody else acts
-    state, lines = _take_silent_for_down(ctx, state, inputs)
+    state, lines = _take_unreliable_for_down(ctx, state, inputs)
     state, effects = _reissue(ctx, state, inputs)
     return state, [*lines, *effects]
 
 
-def _take_silent_for_down(ctx: Context, state: State, inputs: Inputs) -> Step:
-    """Who does not answer a vote gets no token either: else a user that takes offers and is silent about tokens would
-    be shown one fresh copy after the other."""
-    silent = sorted(ctx.others - state.promises.keys())
-    down = {**state.down, **dict.fromkeys(silent, inputs.now + ctx.timing.down_ttl_s)}
-    return state._replace(down=down), [Log(peer_line(ctx, user, "down", inputs)) for user in silent]
+def _take_unreliable_for_down(ctx: Context, state: State, inputs: Inputs) -> Step:
+    """Who does not answer a vote gets no token either, nor who acknowledged the last one and votes as if it had never
+    seen it: else a user that takes tokens and keeps silent about them would be shown one fresh copy after the other."""
+    unreliable = set(ctx.others - state.promises.keys())
+    custody = state.durable.custody
+    if custody is not None and state.durable.acked:
+        vote = state.promises.get(custody.next)
+        if vote is not None and vote.granted and vote.rank < custody.out_hop:
+            unreliable.add(custody.next)
+    down = {**state.down, **dict.fromkeys(unreliable, inputs.now + ctx.timing.down_ttl_s)}
+    return state._replace(down=down), [Log(peer_line(ctx, user, "down", inputs)) for user in sorted(unreliable)]
 
 
 def _lost_bid(ctx: Context, state: State, inputs: Inputs) -> Step:

@@ -140,6 +140,12 @@ def test_a_majority_re_issues_with_one_full_fresh_noise(watcher) -> None:
     assert (after.payload != before.payload).any() and after.contributions == before.contributions
 
 
+def test_who_acknowledged_the_token_and_votes_as_if_it_had_not_is_passed_by(watcher) -> None:
+    search(watcher)
+    vote(watcher, {0, 1, 2})
+    assert [send.peer for send in watcher.sends(Offer)] == [1]  # 0 took the last one
+
+
 def test_a_reported_result_is_published_again_and_nothing_is_re_issued(watcher) -> None:
     result = Result(FIRST, b"e" * 16, watcher.state.durable.custody.out)
     search(watcher)
