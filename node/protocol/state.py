@@ -138,7 +138,7 @@ class State(Record):
     down: Mapping[int, float] = field(default_factory=dict)  # peer -> time until which it is taken to be down
     checked: bool = False
     first_life: bool = False  # nothing was journaled when this process started, and it is the first one
-    woke: Woke = Woke()
+    woke: Woke = field(default_factory=Woke)
     check_until: float = 0.0
     asked: frozenset[int] = frozenset()  # peers whose answer is awaited (check, locate, fence)
     to_ask: frozenset[int] = frozenset()  # peers asked so far in this round of questions
