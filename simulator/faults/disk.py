@@ -1,4 +1,4 @@
-"""One user's disk: a journal that a process crash keeps whole and a machine crash may cut back to its last sync."""
+"""One user's disk: a journal that a crash may cut back to its last sync."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Disk:
             self.durable = machine.apply(self.durable, changes)
 
     def lose_unsynced(self, keep: int) -> None:
-        """Power failed: of what was not synced, ``keep`` records happen to be on the platter."""
+        """Of what was not synced, the first ``keep`` records happen to be on the disk."""
         self.cut(self._synced + keep)
 
     def rejoin(self) -> None:

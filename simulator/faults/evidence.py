@@ -181,7 +181,8 @@ class Evidence:
             self.finishes[key] = sent
         else:
             self.sent[fields["tag"]] = sent
-            self._at[(user, *record.epoch, record.step)] = _Base(sent.content, key)
+        # An end that was planned and given up is taken up again with all that is in it, like a token that was sent.
+        self._at[(user, *record.epoch, record.step)] = _Base(sent.content, key)
 
     def _count(self, user: int, key: Visit, to: str | None) -> None:
         ctx = self._contexts[user]

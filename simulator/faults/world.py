@@ -227,8 +227,11 @@ class World:
             process.lost = True
             self.tell(f"-- u{user} is lost for good")
             return
-        if kill.machine and process.disk.unsynced:
-            process.disk.lose_unsynced(self._random.randint(0, process.disk.unsynced))
+        unsynced = process.disk.unsynced
+        if unsynced:
+            # A process holds such records back for a moment: killed, it loses all of them, or none if it just wrote.
+            keep = self._random.randint(0, unsynced) if kill.machine else self._random.choice((0, unsynced))
+            process.disk.lose_unsynced(keep)
         self.tell(f"-- u{user} is killed{' (power)' if kill.machine else ''}")
         self.at(self.now + (kill.restart_after_s or 1.0), self.start, user)
 
