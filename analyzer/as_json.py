@@ -12,6 +12,7 @@ from analyzer import integrity
 from analyzer.analysis import Analyses
 from analyzer.judge import Analysis
 from analyzer.privacy import Collusion
+from analyzer.report.as_printed import as_printed
 from analyzer.verdict import SCHEMA, check_as_dict, plain
 
 _WORST_PAIRS: Final = 20
@@ -74,7 +75,7 @@ def _privacy(analysis: Analysis) -> dict[str, Any]:
         "epsilon_limit": numbers.limit_epsilon,
         "promised_epsilon": numbers.promised,
         "local_epsilon": numbers.local,
-        "printed_epsilon": numbers.printed,
+        "printed_epsilon": as_printed(analysis.run.plan),
         "collusions": [_collusion(analysis, item) for item in numbers.collusions],
         "worst_pairs": [],
     }

@@ -13,7 +13,6 @@ from analyzer.chance import FALSE_ALARM
 from analyzer.exposures import Measure, UnmeasurableError
 from analyzer.integrity import Run
 from analyzer.lineage import contributions_per_user
-from analyzer.report.as_printed import as_printed
 from analyzer.sights import Sights
 from analyzer.tables import Finding, Floats
 from analyzer.verdict import Check, Status
@@ -52,7 +51,6 @@ class Privacy:
     limit_epsilon: float | None = None
     promised: float | None = None
     local: float | None = None
-    printed: float | None = None  # the paper's own bound, for comparison only
     contributions: tuple[int, ...] = ()
     collusions: tuple[Collusion, ...] = field(default=())
 
@@ -111,7 +109,6 @@ def _measured(
         limit_epsilon=None if limit is None else tool.one_epsilon(limit),
         promised=promise.promised_epsilon(plan),
         local=promise.local_epsilon(plan, max(counts)),
-        printed=as_printed(plan),
         contributions=counts,
         collusions=tuple(_collusions(run, tool, colluders, max_colluders, (u, v))),
     )

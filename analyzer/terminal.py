@@ -12,6 +12,7 @@ from rich.table import Table
 from analyzer.alone import Alone
 from analyzer.analysis import Analyses
 from analyzer.judge import Analysis
+from analyzer.report.as_printed import as_printed
 from analyzer.verdict import Check, Status, worst_first
 
 _STYLE = {Status.PASS: "green", Status.FAIL: "bold red", Status.UNKNOWN: "yellow"}
@@ -101,8 +102,9 @@ def _numbers(analysis: Analysis, console: Console) -> None:
         rivals.append(f"promised before the run {numbers.promised:.4g}")
     if numbers.local is not None:
         rivals.append(f"local DP {numbers.local:.4g}")
-    if numbers.printed is not None:
-        rivals.append(f"the paper's printed bound {numbers.printed:.4g} (no verdict uses it)")
+    printed = as_printed(analysis.run.plan)
+    if printed is not None:
+        rivals.append(f"the paper's printed bound {printed:.4g} (no verdict uses it)")
     if rivals:
         console.print("To compare, eps: " + ", ".join(rivals) + ".")
     for item in numbers.collusions:

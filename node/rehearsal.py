@@ -13,7 +13,7 @@ from node.config import context
 from node.dice import SystemDice
 from node.journal import encode_changes
 from node.noise import SystemSource
-from node.protocol import election
+from node.protocol import issue
 from node.protocol.effects import Answered, Effect, Persist, Received, Reply, Send, Tick
 from node.protocol.machine import step
 from node.protocol.messages import Answer
@@ -40,7 +40,7 @@ class Rehearsal:
     def play(self) -> None:
         """Messages and their answers, one at a time, until the interpreter knows them."""
         ctx, state = self._cast[0], self._states[0]
-        self._states[0], effects = election.start_walk(ctx, state, (0, 0), self._inputs)
+        self._states[0], effects = issue.start_walk(ctx, state, (0, 0), self._inputs)
         mail = [(0, send) for send in _sends(effects)]
         for _ in range(MESSAGES):
             if mail:

@@ -8,8 +8,7 @@ fresh noise of its own (theory.md 8.2). Two majorities meet, so two results can 
 
 from __future__ import annotations
 
-from network_dp import view
-from node.protocol import exits, handover, results, routing, visit
+from node.protocol import exits, handover, issue, results
 from node.protocol.effects import Effect, Log, Note, Reply, Send, Stop
 from node.protocol.messages import Fence, Locate, Located, Promise, Why
 from node.protocol.state import (
@@ -20,13 +19,12 @@ from node.protocol.state import (
     Custody,
     Durable,
     Inputs,
-    Mixed,
     Phase,
     State,
     Watch,
     Woke,
 )
-from node.protocol.values import NO_EPOCH, NO_HOP, Epoch, Hop, Token
+from node.protocol.values import NO_EPOCH, NO_HOP, Epoch, Hop
 from node.protocol.view_lines import abandoned_line, peer_line
 from node.protocol.visit import Step
 
@@ -255,7 +253,7 @@ def _checked_enough(ctx: Context, state: State, inputs: Inputs) -> Step:
         begun = any(a.rank > NO_HOP or a.promised > (0, ctx.me) for a in state.heard.values())
         if begun:  # somebody else started the walk meanwhile
             return _rest(ctx, state._replace(phase=Phase.IDLE), inputs, fresh=True), []
-        return start_walk(ctx, state, (0, ctx.me), inputs)
+        return issue.start_walk(ctx, state, (0, ctx.me), inputs)
     custody = state.durable.custody
     if state.phase is Phase.CHECKING and custody is not None:
         return handover.dispatch(ctx, state, inputs)
@@ -411,7 +409,7 @@ def voted(ctx: Context, state: State, peer: int, answer: Promise | None, inputs:
     if any(vote.rank > rank(ctx, state) for vote in granted.values()):
         return _rest(ctx, state, inputs), []  # somebody got further: it will see that nobody else acts
     state, lines = _take_unreliable_for_down(ctx, state, inputs)
-    state, effects = _reissue(ctx, state, inputs)
+    state, effects = issue.reissue(ctx, state, inputs)
     return state, [*lines, *effects]
 
 
@@ -438,69 +436,3 @@ def _lost_bid(ctx: Context, state: State, inputs: Inputs) -> Step:
     if any(vote.why is Why.UNCHECKED for vote in state.promises.values()):
         state = state._replace(watch_at=inputs.now + ctx.timing.locate_timeout_s)  # they are asking around right now
     return state, [note]
-
-
-# ---- taking the token up again -------------------------------------------------------------------------------
-
-
-def start_walk(ctx: Context, state: State, epoch: Epoch, inputs: Inputs) -> Step:
-    """The public initial token. Complete graph: the starter only draws the first holder. Ring: it is position 1."""
-    durable = state.durable._replace(started=True)
-    state = state._replace(durable=durable, watch_at=inputs.now + ctx.timing.lease_s)
-    begun = ctx.worker.begin(inputs.supply())
-    # Random elements are for the first contributor to add: this user may be the next to look at what it sent.
-    blank = begun.payload if begun.dummies is None else begun.payload - begun.dummies
-    token = Token(blank, 0, 0, 0, (0,) * ctx.n if ctx.ledger else ())
-    if ctx.ring and ctx.me == ctx.start:
-        hop = Hop(epoch, 1)
-        state = state._replace(durable=durable._replace(mark=hop, mark_digest=b"", mark_from=ctx.me))
-        state, effects = visit.open_visit(
-            ctx, state, hop, token, inputs, cause="start", sender=None, tag=None, raw=token.encode()
-        )
-        if state.phase is Phase.COMPUTING:
-            return state, effects
-        state, more = handover.dispatch(ctx, state, inputs)
-        return state, effects + more
-    line = view.encode(
-        "visit", epoch=list(epoch), step=0, visit=durable.visits + 1, cause="start", **{"from": None},
-        **visit.values(ctx, received=blank), time=inputs.wall_time,
-    )  # fmt: skip
-    return _issue(ctx, state, Hop(epoch, 0), token, Mixed(blank, None, None, 0), 0, "start", line, inputs)
-
-
-def _reissue(ctx: Context, state: State, inputs: Inputs) -> Step:
-    """The last bytes again, under the new epoch, with one full fresh noise of this user's own (theory.md 8.2)."""
-    custody = state.durable.custody
-    if custody is None:
-        return start_walk(ctx, state, state.bid, inputs)
-    base = visit.read_token(ctx, custody.out)
-    step = custody.out_hop.step - 1
-    mixed = ctx.worker.refresh(base.payload, inputs.supply(), max(step, 1))
-    token = visit.extend(ctx, base, mixed, ctx.full, False)
-    hop, old = Hop(state.bid, step), custody.hop if custody.next == FINISH else custody.out_hop
-    line = view.encode(
-        "visit", epoch=list(hop.epoch), step=step, visit=state.durable.visits + 1, cause="reissue", **{"from": None},
-        base=[*old.epoch, old.step], **visit.values(ctx, received=base.payload), time=inputs.wall_time,
-    )  # fmt: skip
-    return _issue(ctx, state, hop, token, mixed, ctx.full, "reissue", line, inputs)
-
-
-def _issue(
-    ctx: Context, state: State, hop: Hop, token: Token, mixed: Mixed, units: int, cause: str, line: str,
-    inputs: Inputs,
-) -> Step:  # fmt: skip
-    """Send a token that is not a visit's: an initial one, or one taken up again."""
-    durable = state.durable
-    number = durable.visits + 1
-    custody = Custody(hop, number, cause, UNROUTED, hop, token.encode(), b"", False, units, line, "")
-    state = state._replace(durable=durable._replace(custody=custody, visits=number), draft=None, tries=0)
-    route = routing.choose(ctx, state, hop.step, inputs, barred=frozenset())
-    if route is None:  # enough users answered just now: what was believed of them before is out of date
-        state = state._replace(down={})
-        route = routing.choose(ctx, state, hop.step, inputs, barred=frozenset())
-        assert route is not None
-    state = visit.route_to(
-        ctx, state, route, token, inputs, counts={}, real=False, units=units, contribution=None, mixed=mixed
-    )
-    state, effects = handover.dispatch(ctx, state, inputs)
-    return state, [Log(line), *effects]

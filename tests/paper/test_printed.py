@@ -18,7 +18,8 @@ DECIDING = (
 # What shows printed formulas beside valid ones: the page of a report, the comparison table, the figures as published.
 # (`plan check` shows a row of the report's; tests/plan proves that the other rows do not depend on it.)
 SHOWING = (
-    "analyzer.report", "coordinator_free_launcher.bounds_tables", "simulator.figures", "simulator.published",
+    "analyzer.report", "analyzer.as_json", "analyzer.terminal", "coordinator_free_launcher.bounds_tables",
+    "simulator.figures", "simulator.published",
 )  # fmt: skip
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from node.protocol import election, handover, machine, routing, visit
+from node.protocol import handover, issue, machine, routing, visit
 from node.protocol.effects import Persist
 from node.protocol.messages import Granted, Handoff, Why
 from node.protocol.routing import Route
@@ -58,7 +58,7 @@ def count_hops_instead_of_positions(patch: pytest.MonkeyPatch) -> None:
 
 def reissue_without_fresh_noise(patch: pytest.MonkeyPatch) -> None:
     """The last token again, as it is."""
-    issue = election._issue
+    send = issue._issue
 
     def bare(
         ctx: Context, state: State, hop: Hop, token: Token, mixed: Mixed, units: int, cause: str, *more: Any
@@ -68,9 +68,9 @@ def reissue_without_fresh_noise(patch: pytest.MonkeyPatch) -> None:
             assert custody is not None
             token, units = visit.read_token(ctx, custody.out), 0
             mixed = Mixed(token.payload, None, None, 0)
-        return issue(ctx, state, hop, token, mixed, units, cause, *more)
+        return send(ctx, state, hop, token, mixed, units, cause, *more)
 
-    patch.setattr(election, "_issue", bare)
+    patch.setattr(issue, "_issue", bare)
 
 
 def acknowledge_before_journaling(patch: pytest.MonkeyPatch) -> None:
