@@ -10,6 +10,7 @@ renames it over the old one.
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import json
 import os
@@ -36,6 +37,7 @@ LOCK_PAUSE_S: Final = 0.02
 FIELDS: Final = frozenset(vars(Durable()))
 _HEAD: Final = struct.Struct("<QI")
 _BODY: Final = struct.Struct("<II")
+_SHORT_LENGTH: Final = bytes(4)
 
 
 # ---- values to bytes -----------------------------------------------------------------------------------------
@@ -151,10 +153,32 @@ def decode_body(body: memoryview) -> dict[str, Any]:
 # ---- the file ------------------------------------------------------------------------------------------------
 
 
+def _whole_record_behind(data: bytes, at: int) -> bool:
+    """Then what stands at ``at`` is not the last record, and no crash of ours tore it: a crash tears one record only,
+    of which any page may be missing."""
+    high_half = data.find(_SHORT_LENGTH, at + 5)  # of the length of a record, which is below 4 GiB
+    while high_half != -1:
+        if _is_whole(data, high_half - 4):
+            return True
+        high_half = data.find(_SHORT_LENGTH, high_half + 1)
+    return False
+
+
+def _is_whole(data: bytes, at: int) -> bool:
+    if len(data) - at < _HEAD.size + _BODY.size:
+        return False
+    size, checksum = _HEAD.unpack_from(data, at)
+    end = at + _HEAD.size + size
+    if size < _BODY.size or end > len(data) or zlib.crc32(struct.pack("<Q", size)) != checksum:
+        return False
+    (checksum, _), body = _BODY.unpack_from(data, at + _HEAD.size), memoryview(data)[at + _HEAD.size + _BODY.size : end]
+    return bool(zlib.crc32(body) == checksum)
+
+
 def replay(data: bytes, start: Durable, where: Path) -> tuple[Durable, int]:
     """The state after all whole records, and the length of the file up to there.
 
-    A torn record is the last: behind it is nothing, or zeros (a length that was extended, bytes that never came).
+    A torn record is the last: behind it is nothing whole, only zeros (a file made long ahead) and pieces of itself.
     """
     durable, at, view = start, len(MAGIC), memoryview(data)
     while at < len(data):
@@ -164,7 +188,8 @@ def replay(data: bytes, start: Durable, where: Path) -> tuple[Durable, int]:
             break
         size, checksum = _HEAD.unpack_from(data, at)
         if zlib.crc32(struct.pack("<Q", size)) != checksum:
-            if not any(view[at + _HEAD.size :]):
+            lost = size == 0 or checksum == 0  # a page that never came is zeros; anything else was not written here
+            if not any(view[at + _HEAD.size :]) or (lost and not _whole_record_behind(data, at)):
                 break
             raise CorruptJournalError(f"{where}: damaged at byte {at}. Restore this disk, or come back with --rejoin.")
         end = at + _HEAD.size + size
@@ -173,7 +198,7 @@ def replay(data: bytes, start: Durable, where: Path) -> tuple[Durable, int]:
         try:
             changes = decode_body(view[at + _HEAD.size : end])
         except (ValueError, TypeError, struct.error) as error:
-            if not any(view[end:]):
+            if not _whole_record_behind(data, at):
                 break
             text = f"{where}: damaged at byte {at} ({error}). Restore this disk, or come back with --rejoin."
             raise CorruptJournalError(text) from None
@@ -213,7 +238,8 @@ class Journal:
 
     def _open(self, start: Durable) -> None:
         data = self._path.read_bytes()
-        if len(data) < len(MAGIC) and MAGIC.startswith(data.rstrip(b"\0")):
+        bare = data.rstrip(b"\0")
+        if len(bare) < len(MAGIC) and MAGIC.startswith(bare):
             self._begin()
             data = MAGIC
         if not data.startswith(MAGIC):
@@ -221,8 +247,7 @@ class Journal:
         self.durable, self._size = replay(data, start, self._path)
         self.repaired_bytes = len(data[self._size :].rstrip(b"\0"))
         self.fresh = self._size == len(MAGIC)
-        os.ftruncate(self._file, self._size)
-        self._reserved = 0
+        self._cut_off()
         self._compact_at = max(COMPACT_BYTES, COMPACT_FACTOR * self._size)
 
     def _begin(self) -> None:
@@ -249,18 +274,25 @@ class Journal:
     def flush(self) -> None:
         """Write what waits; ``DiskFullError`` while there is no space."""
         if self._waiting:
-            self._put(self._waiting, sync=False)
+            self._put(self._waiting, sync=True)  # also here: at most one record is ever unsafe, so only one can tear
 
     def _put(self, changes: Mapping[str, Any], *, sync: bool) -> None:
         record = encode_changes(changes)
         try:
             self._write(record, self._size, sync=sync)
         except OSError as error:
-            os.ftruncate(self._file, self._size)
-            self._reserved = 0
+            self._cut_off()
             raise DiskFullError(f"{self._path}: {error.strerror}") from None
         self._size += sum(map(len, record))
         self._waiting = {}
+
+    def _cut_off(self) -> None:
+        """Nothing behind the last record: what is void, or was torn, must not come back with the next power cut."""
+        os.ftruncate(self._file, self._size)
+        self._reserved = 0
+        if self.syncs:
+            with contextlib.suppress(OSError):
+                os.fdatasync(self._file)
 
     def mark_rejoined(self) -> None:
         """Give up whatever this disk says about tokens in hand: from now on a receiver only."""
@@ -295,15 +327,14 @@ class Journal:
         return self._size >= self._compact_at
 
     def compact(self, durable: Durable) -> bool:
-        """Replace the history by its result; the view log must be as safe as this journal before. False: no space."""
+        """Replace the history by its result; the view log must be safe on disk before. False: no space."""
         record = [MAGIC, *encode_changes(vars(durable))]
         fresh = self._path.with_name("journal.new")
         try:
             with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
                 file.writelines(record)
                 file.flush()
-                if self.syncs:
-                    os.fsync(file.fileno())
+                os.fsync(file.fileno())  # whatever the durability: a power cut may cost records, never all of them
         except OSError:
             fresh.unlink(missing_ok=True)
             self._compact_at *= 2
@@ -314,8 +345,7 @@ class Journal:
         self._size, self._reserved = sum(map(len, record)), 0
         self._waiting = {}
         self._compact_at = max(COMPACT_BYTES, COMPACT_FACTOR * self._size)
-        if self.syncs:
-            self._sync_folder()
+        self._sync_folder()
         return True
 
     def _sync_folder(self) -> None:

@@ -104,8 +104,8 @@ class Runtime:
         future: asyncio.Future[Answer] = self._loop.create_future()
         self._waiting[ticket] = future
         self.feed(Received(peer, ticket, request))
-        await asyncio.sleep(0)  # what the transition sends leaves before its answer does: the token waits for nobody
         try:
+            await asyncio.sleep(0)  # what the transition sends leaves before its answer: the token waits for nobody
             return await future
         finally:
             self._waiting.pop(ticket, None)
@@ -148,12 +148,21 @@ class Runtime:
 
     def _persist(self, persist: Persist, after: State) -> None:
         """One record; now and then the whole state instead, so that a long token is never written twice."""
+        if self._journal.syncs and self._drops_a_line(after):
+            self._view_log.sync()
         if persist.sync and self._journal.due:
-            if self._journal.syncs:
-                self._view_log.sync()
+            self._view_log.sync()
             if self._journal.compact(after.durable):
                 return
         self._journal.append(persist.changes, sync=persist.sync)
+
+    def _drops_a_line(self, after: State) -> bool:
+        """Does this record replace the line of bytes that left (refused, and now for somebody else)? The journal could
+        not write it again, and whoever refused them has seen them."""
+        old, new = self._state.durable.custody, after.durable.custody
+        if not self._state.handed or old is None or new is None:
+            return False
+        return old.visit == new.visit and old.sent_line != new.sent_line
 
     def _hook(self, effect: Effect) -> None:
         if self._fault is not None:
@@ -265,7 +274,7 @@ class Runtime:
 
     def _take_supply(self) -> Supply:
         if len(self._stock) <= STOCK:
-            self._loop.call_soon(self._restock)
+            self._loop.call_later(WRITE_AFTER_S, self._restock)  # not now: the token is about to leave
         if not self._stock:
             self._restock()
         return self._stock.popleft()

@@ -25,7 +25,7 @@ from pathlib import Path
 import numpy as np
 from cryptography import x509
 
-from network_dp.plan import PlanError
+from network_dp.plan import CustomTask, PlanError
 from node.app import Options, run
 from node.config import Public, read_public, spki_pin
 from node.errors import NodeError
@@ -44,7 +44,7 @@ class Nursery:
     """Children of this process, and the pipe on which they report."""
 
     public: Public
-    task: Task
+    task: Task | None
     news_out: int
     news_in: int
     names: dict[int, str] = field(default_factory=dict)
@@ -154,7 +154,9 @@ def main() -> int:
     except (TaskError, PlanError) as error:
         say(error=str(error))
         return exits.BAD_INPUT
-    nursery = Nursery(public, task, news_out, news_in)
+    # A task of the user's own may keep what it drew, against its contract: it is made anew in every child.
+    shared = None if isinstance(public.plan.task, CustomTask) else task
+    nursery = Nursery(public, shared, news_out, news_in)
     _warm_up(public, task)
     gc.collect()
     gc.freeze()

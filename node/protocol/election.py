@@ -216,7 +216,7 @@ def checked(ctx: Context, state: State, peer: int, answer: Located | None, input
     if state.phase is Phase.STALLED:
         return handover.found(ctx, state, peer, answer is not None, inputs)
     if answer is not None:
-        if _remembers_more(state, peer, answer):
+        if not state.checked and _remembers_more(state, peer, answer):
             return state, [_old_disk(ctx, peer)]
         state = state._replace(heard={**state.heard, peer: answer})
     if state.asked:

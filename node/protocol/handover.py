@@ -111,7 +111,7 @@ def retry(ctx: Context, state: State, inputs: Inputs) -> Step:
         return election.check(ctx, state, inputs)
     if state.phase is Phase.STALLED:
         if len(live(ctx, state, inputs.now)) >= ctx.min_live:  # they came back by themselves
-            return _reroute(ctx, state, inputs)
+            return _reroute(ctx, state._replace(asked=frozenset()), inputs)  # late answers are of no use
         return election.ask_missing(ctx, state, inputs)
     if state.phase is Phase.COMPUTING:
         return _reopen(ctx, state, inputs)

@@ -200,3 +200,34 @@ def test_a_journal_made_long_ahead_ends_where_its_records_do(tmp_path: Path) -> 
     again.append(diff(HISTORY[1], HISTORY[2]), sync=True)
     again.close()
     assert read(tmp_path) == HISTORY[2]
+
+
+def test_a_crash_in_the_very_first_write_leaves_a_journal_to_begin(tmp_path: Path) -> None:
+    """The file is made long before its first bytes are written."""
+    (tmp_path / "journal").write_bytes(bytes(RESERVE_BYTES))
+    journal = Journal(tmp_path, START, sync=True)
+    assert journal.fresh and journal.repaired_bytes == 0
+    journal.append(diff(START, HISTORY[1]), sync=True)
+    journal.close()
+    assert read(tmp_path) == HISTORY[1]
+
+
+def test_the_last_record_may_miss_any_of_its_pages(tmp_path: Path) -> None:
+    """In a file made long ahead, a power cut keeps some pages of the record that was being written and loses others."""
+    long = HISTORY[1]._replace(kept=bytes(range(1, 256)) * 60, visits=2)
+    sizes = write(tmp_path, [START, HISTORY[1], long])
+    whole = (tmp_path / "journal").read_bytes()
+    for lost in range(sizes[1] // 512 * 512, sizes[2], 512):
+        start = max(lost, sizes[1])
+        torn = whole[:start] + bytes(min(512, sizes[2] - start)) + whole[start + 512 :] + bytes(RESERVE_BYTES)
+        (tmp_path / "journal").write_bytes(torn)
+        assert read(tmp_path) == HISTORY[1], lost
+
+
+def test_a_lost_page_with_whole_records_behind_it_is_damage(tmp_path: Path) -> None:
+    sizes = write(tmp_path, HISTORY)
+    whole = (tmp_path / "journal").read_bytes()
+    hole = whole[: sizes[1]] + bytes(sizes[2] - sizes[1]) + whole[sizes[2] :] + bytes(RESERVE_BYTES)
+    (tmp_path / "journal").write_bytes(hole)
+    with pytest.raises(CorruptJournalError, match=f"damaged at byte {sizes[1]}"):
+        Journal(tmp_path, START, sync=True)
