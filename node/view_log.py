@@ -57,7 +57,11 @@ class ViewLog:
         self._seen.clear()
 
     def sync(self) -> None:
-        os.fsync(self._file)
+        """Safe against a power cut; ``DiskFullError`` when the disk does not take it."""
+        try:
+            os.fsync(self._file)
+        except OSError as error:
+            raise DiskFullError(f"{self._path}: {error.strerror}") from None
 
     def close(self) -> None:
         try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from node.protocol.effects import Finished, Persist, Reply, Send
@@ -34,8 +34,9 @@ Choice = tuple[int, int]  # how many users were open to the draw, and which of t
 class Invariants:
     """Watches one run from outside: disks, messages, logs."""
 
-    def __init__(self, contexts: Sequence[Context], task: Task) -> None:
+    def __init__(self, contexts: Sequence[Context], task: Task, now: Callable[[int], float]) -> None:
         self._contexts = contexts
+        self._now = now  # what a user's own clock says
         self.evidence = Evidence(contexts, task)
         self.choices: list[Choice] = []
         self._bytes: dict[bytes, tuple[int, Handoff]] = {}  # a planned hop, by its key
@@ -62,12 +63,9 @@ class Invariants:
             self.note_choice(ctx, state, new.next)
 
     def note_choice(self, ctx: Context, state: State, chosen: int) -> None:
-        alive = live(ctx, state, self.now(ctx.me))
+        alive = live(ctx, state, self._now(ctx.me))
         if chosen in alive:
             self.choices.append((len(alive), alive.index(chosen)))
-
-    def now(self, user: int) -> float:
-        raise NotImplementedError  # the world knows the time
 
     # ---- messages ---------------------------------------------------------------------------------------------
 

@@ -109,8 +109,7 @@ class World:
         self._drops = dict(schedule.drops)
         plan = self.cast.scenario.plan
         self._may_lose = plan.n - max(plan.majority, plan.walk.min_live)
-        self.checks = Invariants(self.cast.contexts, make_task(plan))
-        self.checks.now = lambda user: self.now + self.users[user].offset_s  # type: ignore[method-assign]
+        self.checks = Invariants(self.cast.contexts, make_task(plan), lambda user: self.now + self.users[user].offset_s)
 
     # ---- time -------------------------------------------------------------------------------------------------
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import math
 from typing import Any
 
@@ -15,9 +14,6 @@ from network_dp.plan import Plan, PlanError
 TARGET = {"epsilon": 1.0, "delta": 1e-6}
 COMPLETE = {"topology": "complete", "steps": 60, "min_live": 18}
 SGD = {"kind": "sgd", "features": 3, "step_size": 1.0}
-needs_shuffle = pytest.mark.skipif(
-    importlib.util.find_spec("network_dp.shuffle") is None, reason="the shuffle accountant is not there yet"
-)
 
 
 def sigma_of(plan: Plan) -> float:
@@ -83,7 +79,6 @@ def test_local_randomised_response_splits_its_budget(make_plan: Any) -> None:
     assert plan.noise.gamma == pytest.approx(4 / (math.exp(0.5) + 3))
 
 
-@needs_shuffle
 def test_network_randomised_response_lies_less_than_local(make_plan: Any) -> None:
     walk = {"topology": "ring", "rounds": 1, "min_live": 60}
     task = {"kind": "histogram", "buckets": 4}
