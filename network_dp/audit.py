@@ -95,10 +95,11 @@ def lower_epsilon(zeros: Floats, ones: Floats, delta: float, confidence: float) 
         for sign in (1.0, -1.0):
             for low, high in ((zeros, ones), (ones, zeros)):
                 negative, positive = sign * low[:half, column], sign * high[:half, column]
-                for threshold in np.quantile(negative, 1 - np.geomspace(0.5, 5 / half, 24)):
-                    value = _attack(negative, positive, float(threshold), delta, confidence)
+                for quantile in np.quantile(negative, 1 - np.geomspace(0.5, 5 / half, 24)):
+                    threshold = float(quantile)
+                    value = _attack(negative, positive, threshold, delta, confidence)
                     if value > best:
-                        best, chosen = value, (low, high, column, sign, float(threshold))
+                        best, chosen = value, (low, high, column, sign, threshold)
     if chosen is None:
         return 0.0
     low, high, column, sign, threshold = chosen

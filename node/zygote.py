@@ -29,6 +29,7 @@ from network_dp.plan import CustomTask, PlanError
 from node.app import Options, run
 from node.config import Public, read_public, spki_pin
 from node.errors import NodeError
+from node.immortal import make_immortal
 from node.noise import SystemSource
 from node.protocol import exits
 from node.rehearsal import Rehearsal
@@ -37,6 +38,7 @@ from node.tasks import Task, TaskError, load_table, make_task
 _NEWS = struct.Struct("<iq")  # pid, step; step -1: ready
 _NEWS_EVERY_S = 0.1
 WARM_DIMENSION_MAX = 1 << 12
+MANY = 32  # from here on the half second it takes to share memory for ever is well spent
 
 
 @dataclass(slots=True)
@@ -159,6 +161,8 @@ def main() -> int:
     nursery = Nursery(public, shared, news_out, news_in)
     _warm_up(public, task)
     gc.collect()
+    if public.plan.n >= MANY:
+        make_immortal()
     gc.freeze()
     return _loop(nursery, detach=arguments.detach)
 

@@ -31,7 +31,7 @@ def profile(analysis: Analysis) -> str:
         return ""
     if plan.noise.mechanism == "laplace":
         return _bars(analysis)
-    deltas = [10.0**e for e in np.linspace(-12, -2, 21)]
+    deltas = [10.0 ** float(e) for e in np.linspace(-12, -2, 21)]
     few = deltas[::2]
     made = max(numbers.contributions, default=0)
     curves: list[tuple[str, str, Curve]] = [
