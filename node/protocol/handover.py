@@ -133,13 +133,13 @@ def _hop_to_self(ctx: Context, state: State, inputs: Inputs) -> Step:
         state = state._replace(phase=Phase.ROUTING, handed=True, retry_at=inputs.now)
         return state, [Log(custody.sent_line)]
     token = visit.read_token(ctx, custody.out)
-    data_digest = digest(custody.out)
     state = state._replace(
-        durable=state.durable._replace(mark=custody.out_hop, mark_digest=data_digest, mark_from=ctx.me)
+        durable=state.durable._replace(mark=custody.out_hop, mark_digest=custody.out_digest, mark_from=ctx.me)
     )
     state, effects = visit.open_visit(
         ctx, state, custody.out_hop, token, inputs, cause="handoff", sender=ctx.me,
-        tag=hop_tag(custody.key, ctx.run_id, custody.out_hop, data_digest), raw=custody.out,
+        tag=hop_tag(custody.key, ctx.run_id, custody.out_hop, custody.out_digest), raw=custody.out,
+        raw_digest=custody.out_digest,
     )  # fmt: skip
     return _after_visit(ctx, state, inputs, effects)
 
@@ -361,8 +361,9 @@ def handed(ctx: Context, state: State, peer: int, ticket: int, handoff: Handoff,
         grants={**state.grants, peer: standing},
     )
     state, effects = visit.open_visit(
-        ctx, state, hop, token, inputs, cause="handoff", sender=peer, tag=tag, raw=handoff.token
-    )
+        ctx, state, hop, token, inputs, cause="handoff", sender=peer, tag=tag, raw=handoff.token,
+        raw_digest=token_digest,
+    )  # fmt: skip
     state, effects = _after_visit(ctx, state, inputs, [*room, *effects])
     return state, [*effects, Reply(ticket, Accepted(standing.secret))]  # last: the token waits for nobody
 

@@ -62,6 +62,7 @@ class Custody(NamedTuple):
     units: int
     visit_line: str
     sent_line: str
+    out_digest: bytes  # of ``out``
 
 
 @dataclass(frozen=True, eq=False)
