@@ -23,10 +23,11 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from node.errors import CorruptJournalError, DiskFullError, LockedError
+from node.protocol.digests import digest
 from node.protocol.machine import apply, merge
 from node.protocol.messages import Result
 from node.protocol.state import Custody, Durable
-from node.protocol.values import Epoch, Hop, digest
+from node.protocol.values import Epoch, Hop
 from node.shelf import Shelf, Shelved, sync_folder
 
 MAGIC: Final = b"NDPJRN3\n"

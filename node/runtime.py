@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 from node.errors import DiskFullError
+from node.hashing import digest_in_halves
 from node.journal import Journal
 from node.protocol.effects import (
     Answered,
@@ -124,7 +125,7 @@ class Runtime:
         self._set_timer()
 
     def _transition(self, event: Event) -> None:
-        inputs = Inputs(self._loop.time(), self._dice, self._take_supply, time.time())
+        inputs = Inputs(self._loop.time(), self._dice, self._take_supply, time.time(), digest_in_halves)
         after, effects = step(self._ctx, self._state, event, inputs)
         if effects and isinstance(effects[0], Persist):
             try:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from node.errors import CorruptJournalError
-from node.protocol.values import digest
+from node.protocol.digests import digest
 
 
 class Shelved(NamedTuple):

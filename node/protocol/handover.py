@@ -25,7 +25,7 @@ from node.protocol.messages import (
 )
 from node.protocol.routing import holder_at, live
 from node.protocol.state import FINISH, UNROUTED, Context, Custody, Grant, Inputs, Phase, State, Watch
-from node.protocol.values import Epoch, Hop, TokenError, digest, hop_tag
+from node.protocol.values import Epoch, Hop, TokenError, hop_tag
 from node.protocol.view_lines import abandoned_line, accepted_line, peer_line
 from node.protocol.visit import Step
 
@@ -331,7 +331,7 @@ def handed(ctx: Context, state: State, peer: int, ticket: int, handoff: Handoff,
     forgotten = durable.rejoined and (not state.checked or (hop == durable.mark and not durable.mark_digest))
     if forgotten or (hop.epoch == durable.mark.epoch and hop.step < durable.mark.step):
         return state, [Reply(ticket, Accepted())]
-    token_digest = digest(handoff.token)
+    token_digest = handoff.digest or inputs.digest(handoff.token)
     if hop == durable.mark:
         if token_digest == durable.mark_digest:
             return state, [Reply(ticket, Accepted())]

@@ -6,7 +6,7 @@ from network_dp import view
 from node.protocol import handover, routing, visit
 from node.protocol.effects import Log
 from node.protocol.state import FINISH, UNROUTED, Context, Custody, Inputs, Mixed, Phase, State
-from node.protocol.values import Epoch, Hop, Token, digest
+from node.protocol.values import Epoch, Hop, Token
 from node.protocol.visit import Step
 
 
@@ -23,7 +23,7 @@ def start_walk(ctx: Context, state: State, epoch: Epoch, inputs: Inputs) -> Step
         state = state._replace(durable=durable._replace(mark=hop, mark_digest=b"", mark_from=ctx.me))
         raw = token.encode()
         state, effects = visit.open_visit(
-            ctx, state, hop, token, inputs, cause="start", sender=None, tag=None, raw=raw, raw_digest=digest(raw)
+            ctx, state, hop, token, inputs, cause="start", sender=None, tag=None, raw=raw, raw_digest=inputs.digest(raw)
         )
         if state.phase is Phase.COMPUTING:
             return state, effects

@@ -28,7 +28,7 @@ from node.protocol.state import (
     Phase,
     State,
 )
-from node.protocol.values import Hop, Payload, Token, TokenError, decode_token, digest, hop_tag
+from node.protocol.values import Hop, Payload, Token, TokenError, decode_token, hop_tag
 
 Step = tuple[State, list[Effect]]
 
@@ -248,7 +248,7 @@ def route_to(
     hop = Hop(custody.hop.epoch, route.step)
     key = inputs.dice.secret(32)
     data = token.encode()
-    data_digest = digest(data)
+    data_digest = inputs.digest(data)
     fields: dict[str, Any] = {
         "epoch": list(hop.epoch),
         "visit": custody.visit,
