@@ -132,6 +132,7 @@ async def _with_journal(
     token_bytes = len(Token(task.initial(source), 0, 0, 0, ledger).encode())
     if token_bytes > LONG_TOKEN_BYTES:
         keep_long_blocks()
+    journal.make_room(token_bytes)
     client = Client(bundle, frame, moved(bundle), token_bytes, options.warm_channels or warm_channels(ctx))
     header = view.encode(
         "header", schema=view.SCHEMA, run=plan.run_id, plan=plan.hash, user=bundle.name, values=ctx.log_values,

@@ -372,6 +372,12 @@ class Journal:
             with contextlib.suppress(OSError):
                 os.fdatasync(self._file)
 
+    def make_room(self, size: int) -> None:
+        """Get ready for tokens of this size, where there is space to spare."""
+        if size > LONG_BYTES:
+            with contextlib.suppress(OSError):
+                self._shelf.make_room(size)
+
     def mark_rejoined(self) -> None:
         """Give up whatever this disk says about tokens in hand: from now on a receiver only."""
         changes = {"rejoined": True, "custody": None}
