@@ -18,7 +18,7 @@ import os
 import struct
 import time
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -169,30 +169,23 @@ class _Long(NamedTuple):
     shelved: Shelved
 
 
-_MAY_BE_LONG: Final = ("custody", "result", "kept")
-
-
-def _may_be_long(fields: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+def _may_be_long(fields: Mapping[str, Any]) -> dict[str, Any]:
     """The byte strings (or their places) that may be as long as a token, by field: at most one a field."""
-    for name in _MAY_BE_LONG:
-        value = fields.get(name)
-        match value:
-            case Custody():
-                yield name, value.out
-            case Result():
-                yield name, value.token
-            case bytes() | Shelved():
-                yield name, value
+    found = {}
+    if (custody := fields.get("custody")) is not None:
+        found["custody"] = custody.out
+    if (result := fields.get("result")) is not None:
+        found["result"] = result.token
+    if "kept" in fields:
+        found["kept"] = fields["kept"]
+    return found
 
 
-def _replaced(field: Any, part: bytes | Shelved) -> Any:
+def _replaced(field: Any, part: Any) -> Any:
     """A field with its long part exchanged: for its place when it is written, for its bytes when it is read."""
-    match field:
-        case Custody():
-            return field._replace(out=part)  # type: ignore[arg-type]
-        case Result():
-            return field._replace(token=part)  # type: ignore[arg-type]
-    return part
+    if isinstance(field, Custody):
+        return field._replace(out=part)
+    return field._replace(token=part) if isinstance(field, Result) else part
 
 
 # ---- the file ------------------------------------------------------------------------------------------------
@@ -303,20 +296,21 @@ class Journal:
         fields = vars(durable)
         self._long = {
             name: _Long(self._shelf.get(part), part)
-            for name, part in _may_be_long(fields) if isinstance(part, Shelved)
+            for name, part in _may_be_long(fields).items() if isinstance(part, Shelved)
         }  # fmt: skip
         return durable._replace(**{name: _replaced(fields[name], long.data) for name, long in self._long.items()})
 
     def _shelved(self, changes: Mapping[str, Any]) -> tuple[Mapping[str, Any], Mapping[str, _Long]]:
         """The changes with places instead of long byte strings, and what will be shelved once they are written."""
+        new = {name: data for name, data in _may_be_long(changes).items() if len(data) > LONG_BYTES}
+        if not new and not self._long:
+            return changes, self._long
         after = {name: long for name, long in self._long.items() if name not in changes}
         places = dict[str, Any]()
-        for name, data in _may_be_long(changes):
-            if len(data) <= LONG_BYTES:
-                continue
+        for name, data in new.items():
             after[name] = self._long[name] if self._is_shelved(name, data) else self._put_by(name, data, changes, after)
             places[name] = _replaced(changes[name], after[name].shelved)
-        return {**changes, **places} if places else changes, after
+        return {**changes, **places}, after
 
     def _is_shelved(self, name: str, data: bytes) -> bool:
         return name in self._long and self._long[name].data is data
