@@ -7,12 +7,12 @@ from itertools import pairwise
 from pathlib import Path
 from statistics import median
 
+from benchmarks.bare_member import SKIPPED
 from benchmarks.bare_rings import ring_rate
 from benchmarks.bench import Bench
 from benchmarks.rows import Row, Target
 from benchmarks.town import Visit, make_plan, make_run, vector_task, visits, walk
 
-SKIPPED = 0.2  # of the visits: the start is not warm
 SMALL_BYTES = 100
 MIB = 1 << 20
 RING = 5
@@ -121,25 +121,32 @@ def cold(bench: Bench) -> list[Row]:
 
 
 def large(bench: Bench) -> list[Row]:
-    """64 MiB in chunks, a ring of three, against one bare gRPC stream in chunks of 512 KiB."""
+    """64 MiB in chunks, a ring of three, against the better of two bare gRPC streams in chunks of 512 KiB: gRPC as it
+    comes, and with what our users ask of poller and allocator."""
     size = bench.pick(64 * MIB, 4 * MIB)
     name, n = f"{size // MIB} MiB token", 3
-    rounds = bench.pick(6, 3)
+    rounds = bench.pick(15, 3)
     keys = make_run(bench.folder / "large-keys", make_plan(n, topology="ring", rounds=1))
-    bare, ours = [], []
+    plain, kept, ours = [], [], []
     for turn in range(bench.pick(3, 1)):
         bench.say(f"{name}: bare stream")
-        bare.append(ring_rate(keys, n, size, rounds * n, "stream"))
+        plain.append(ring_rate(keys, n, size, rounds * n, "stream"))
+        bench.say(f"{name}: bare stream that keeps its memory")
+        kept.append(ring_rate(keys, n, size, rounds * n, "kept", tuned=True))
         bench.say(f"{name}: ours, noise not drawn")
         folder = bench.folder / f"large-{turn}"
         ours.append(our_rate(folder, rounds, dimension=size // 8, durability="process", noise=False, n=n))
     bench.say(f"{name}: ours with exact noise")
-    noisy = our_rate(bench.folder / "large-noisy", 2, dimension=size // 8, durability="process", n=n)
+    noisy_rounds = bench.pick(10, 3)  # the first two use what was drawn before the walk began: they are left out
+    noisy = our_rate(bench.folder / "large-noisy", noisy_rounds, dimension=size // 8, durability="process", n=n)
     megabytes = size / 1e6
-    bare_mb, our_mb, noisy_mb = median(bare) * megabytes, median(ours) * megabytes, noisy * megabytes
-    rival, target = "bare gRPC stream", Target(0.7, "high")
+    plain_mb, kept_mb, our_mb, noisy_mb = (rate * megabytes for rate in (*map(median, (plain, kept, ours)), noisy))
+    best_mb, target = max(plain_mb, kept_mb), Target(0.7, "high")
+    best, title = "best bare gRPC stream", f"{name}, noise not drawn"
     return [
-        Row("large", f"bare gRPC stream, {name}", bare_mb, "MB/s"),
-        Row("large", f"{name}, noise not drawn", our_mb, "MB/s", our_mb / bare_mb, rival, target),
-        Row("large", f"{name}, exact noise drawn", noisy_mb, "MB/s", noisy_mb / bare_mb, rival),
+        Row("large", f"bare gRPC stream, {name}", plain_mb, "MB/s"),
+        Row("large", f"bare gRPC stream, {name}, memory kept, our poller", kept_mb, "MB/s"),
+        Row("large", title, our_mb, "MB/s", our_mb / best_mb, best, target),
+        Row("large", title, our_mb, "MB/s", our_mb / plain_mb, "bare gRPC stream"),
+        Row("large", f"{name}, exact noise drawn", noisy_mb, "MB/s", noisy_mb / best_mb, best),
     ]

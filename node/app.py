@@ -28,6 +28,7 @@ from node.protocol.effects import Finished, Stop
 from node.protocol.state import Context, Durable
 from node.protocol.values import Token
 from node.runtime import Runtime
+from node.stock import Stock
 from node.tasks import DataError, LocalData, Task, TaskError, load_table, make_task
 from node.transport.client import Client
 from node.transport.codec import Frame
@@ -48,6 +49,7 @@ VERSION = "0.1.0"
 GRACE_S = 0.3
 WARM_CHANNELS = 16  # connections kept open to peers met before
 LONG_TOKEN_BYTES = 1 << 16
+SLOW_NOISE_BYTES = 1 << 22  # from here on a token's noise takes longer to draw than peers should wait for an answer
 CROWD = 200  # among more users a peer is seldom met again, and every open connection costs both ends memory
 
 
@@ -132,6 +134,7 @@ async def _with_journal(
     token_bytes = len(Token(task.initial(source), 0, 0, 0, ledger).encode())
     if token_bytes > LONG_TOKEN_BYTES:
         keep_long_blocks()
+    journal.make_room(token_bytes)
     client = Client(bundle, frame, moved(bundle), token_bytes, options.warm_channels or warm_channels(ctx))
     header = view.encode(
         "header", schema=view.SCHEMA, run=plan.run_id, plan=plan.hash, user=bundle.name, values=ctx.log_values,
@@ -146,8 +149,9 @@ async def _with_journal(
         values = result_file.describe(plan, task, effect, len(ledger))
         result_file.write(bundle.state / "result.json", values)
 
+    stock = Stock(lambda: worker.supplies(source), aside=source.secure and token_bytes > SLOW_NOISE_BYTES)
     runtime = Runtime(
-        ctx, journal, view_log, client, dice, lambda: worker.supplies(source), finished, options.on_progress, crash
+        ctx, journal, view_log, client, dice, stock, finished, options.on_progress, crash
     )
     service = PeerService(
         Directory(bundle.public), frame, bundle.me, plan.names, token_bytes, runtime.ask, lambda: runtime.phase, VERSION

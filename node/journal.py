@@ -1,7 +1,8 @@
 """The journal: changes of the durable state, append-only, checksummed, durable before anybody hears of them.
 
 File: an 8-byte magic, then records. A record is a head (body length, checksum of that length) and a body (checksum,
-length of the JSON part, JSON, raw byte strings the JSON refers to). Replaying all changes gives the state back.
+length of the JSON part, JSON, raw byte strings the JSON refers to). Replaying all changes gives the state back. A long
+byte string is not in its record: the record names its place on the shelf (``node/shelf.py``) and its digest.
 
 A crash can tear the last record only: a torn tail was never acted upon, and is cut off. Damage anywhere else means
 that the disk lies, and the node refuses to start. Compaction writes the whole state as one record into a new file and
@@ -19,18 +20,21 @@ import time
 import zlib
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from node.errors import CorruptJournalError, DiskFullError, LockedError
+from node.protocol.digests import digest
 from node.protocol.machine import apply, merge
 from node.protocol.messages import Result
 from node.protocol.state import Custody, Durable
 from node.protocol.values import Epoch, Hop
+from node.shelf import Shelf, Shelved, sync_folder
 
-MAGIC: Final = b"NDPJRN2\n"
+MAGIC: Final = b"NDPJRN3\n"
 COMPACT_BYTES: Final = 1 << 20
 COMPACT_FACTOR: Final = 8  # how many times the whole state a history may grow to
 WHOLE_BYTES: Final = 1 << 16  # a record up to this long is one write
+LONG_BYTES: Final = 1 << 16  # a byte string above this is shelved
 RESERVE_BYTES: Final = 1 << 16
 LOCK_TRIES: Final = 10
 LOCK_PAUSE_S: Final = 0.02
@@ -79,7 +83,11 @@ class _Reader:
             return _SHAPES[name](self, value)
         return value
 
-    def blob(self, size: int) -> bytes:
+    def blob(self, size: Any) -> Any:
+        """A byte string, or where it is (``Journal`` looks there once it knows which ones are still of use)."""
+        if isinstance(size, list):
+            place, length, name = size
+            return Shelved(int(place), int(length), str(name))
         taken, self._data = bytes(self._data[:size]), self._data[size:]
         if len(taken) != size:
             raise ValueError("byte string cut short")
@@ -94,10 +102,11 @@ class _Reader:
         return Hop(self.epoch(epoch), int(step))
 
     def custody(self, value: Any) -> Custody:
-        hop, visit, cause, following, out_hop, out, key, *rest = value
+        hop, visit, cause, following, out_hop, out, key, real, units, visit_line, sent_line, out_digest = value
         return Custody(
-            self.hop(hop), visit, cause, following, self.hop(out_hop), self.blob(out), self.blob(key), *rest
-        )
+            self.hop(hop), visit, cause, following, self.hop(out_hop), self.blob(out), self.blob(key), real, units,
+            visit_line, sent_line, self.blob(out_digest),
+        )  # fmt: skip
 
     def result(self, value: Any) -> Result:
         epoch, end, token = value
@@ -148,6 +157,35 @@ def decode_body(body: memoryview) -> dict[str, Any]:
         raise ValueError("checksum differs")
     reader = _Reader(rest[n_text:])
     return {name: reader.field(name, value) for name, value in json.loads(bytes(rest[:n_text])).items()}
+
+
+# ---- long byte strings ---------------------------------------------------------------------------------------
+
+
+class _Long(NamedTuple):
+    """A long byte string of the state, and where it is shelved."""
+
+    data: bytes
+    shelved: Shelved
+
+
+def _may_be_long(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """The byte strings (or their places) that may be as long as a token, by field: at most one a field."""
+    found = {}
+    if (custody := fields.get("custody")) is not None:
+        found["custody"] = custody.out
+    if (result := fields.get("result")) is not None:
+        found["result"] = result.token
+    if "kept" in fields:
+        found["kept"] = fields["kept"]
+    return found
+
+
+def _replaced(field: Any, part: Any) -> Any:
+    """A field with its long part exchanged: for its place when it is written, for its bytes when it is read."""
+    if isinstance(field, Custody):
+        return field._replace(out=part)
+    return field._replace(token=part) if isinstance(field, Result) else part
 
 
 # ---- the file ------------------------------------------------------------------------------------------------
@@ -230,6 +268,8 @@ class Journal:
         self._file = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600)
         self._reserved = 0
         self._waiting: Mapping[str, Any] = {}
+        self._shelf = Shelf(folder, sync=sync)
+        self._long: Mapping[str, _Long] = {}  # field -> what of it is shelved
         try:
             self._open(start)
         except BaseException:
@@ -244,11 +284,42 @@ class Journal:
             data = MAGIC
         if not data.startswith(MAGIC):
             raise CorruptJournalError(f"{self._path} is not a journal of this version")
-        self.durable, self._size = replay(data, start, self._path)
+        durable, self._size = replay(data, start, self._path)
+        self.durable = self._fetched(durable)
         self.repaired_bytes = len(data[self._size :].rstrip(b"\0"))
         self.fresh = self._size == len(MAGIC)
         self._cut_off()
         self._compact_at = max(COMPACT_BYTES, COMPACT_FACTOR * self._size)
+
+    def _fetched(self, durable: Durable) -> Durable:
+        """The state with its long byte strings; those of older records are not there any more."""
+        fields = vars(durable)
+        self._long = {
+            name: _Long(self._shelf.get(part), part)
+            for name, part in _may_be_long(fields).items() if isinstance(part, Shelved)
+        }  # fmt: skip
+        return durable._replace(**{name: _replaced(fields[name], long.data) for name, long in self._long.items()})
+
+    def _shelved(self, changes: Mapping[str, Any]) -> tuple[Mapping[str, Any], Mapping[str, _Long]]:
+        """The changes with places instead of long byte strings, and what will be shelved once they are written."""
+        new = {name: data for name, data in _may_be_long(changes).items() if len(data) > LONG_BYTES}
+        if not new and not self._long:
+            return changes, self._long
+        after = {name: long for name, long in self._long.items() if name not in changes}
+        places = dict[str, Any]()
+        for name, data in new.items():
+            after[name] = self._long[name] if self._is_shelved(name, data) else self._put_by(name, data, changes, after)
+            places[name] = _replaced(changes[name], after[name].shelved)
+        return {**changes, **places}, after
+
+    def _is_shelved(self, name: str, data: bytes) -> bool:
+        return name in self._long and self._long[name].data is data
+
+    def _put_by(self, name: str, data: bytes, changes: Mapping[str, Any], after: Mapping[str, _Long]) -> _Long:
+        """Shelve a new byte string beside those of the last record and those of the next."""
+        known = changes["custody"].out_digest if name == "custody" else digest(data)
+        taken = {long.shelved.place for long in (*self._long.values(), *after.values())}
+        return _Long(data, self._shelf.put(data, known, taken))
 
     def _begin(self) -> None:
         """An empty journal, durable together with its name in the folder."""
@@ -256,7 +327,7 @@ class Journal:
             os.ftruncate(self._file, 0)
             self._write([MAGIC], 0, sync=True)
             if self.syncs:
-                self._sync_folder()
+                sync_folder(self._path.parent)
         except OSError as error:
             raise DiskFullError(f"{self._path}: {error.strerror}") from None
 
@@ -277,14 +348,15 @@ class Journal:
             self._put(self._waiting, sync=True)  # also here: at most one record is ever unsafe, so only one can tear
 
     def _put(self, changes: Mapping[str, Any], *, sync: bool) -> None:
-        record = encode_changes(changes)
         try:
+            places, long = self._shelved(changes)
+            record = encode_changes(places)
             self._write(record, self._size, sync=sync)
         except OSError as error:
             self._cut_off()
             raise DiskFullError(f"{self._path}: {error.strerror}") from None
         self._size += sum(map(len, record))
-        self._waiting = {}
+        self._waiting, self._long = {}, long
 
     def _cut_off(self) -> None:
         """Nothing behind the last record: what is void, or was torn, must not come back with the next power cut."""
@@ -293,6 +365,12 @@ class Journal:
         if self.syncs:
             with contextlib.suppress(OSError):
                 os.fdatasync(self._file)
+
+    def make_room(self, size: int) -> None:
+        """Get ready for tokens of this size, where there is space to spare."""
+        if size > LONG_BYTES:
+            with contextlib.suppress(OSError):
+                self._shelf.make_room(size)
 
     def mark_rejoined(self) -> None:
         """Give up whatever this disk says about tokens in hand: from now on a receiver only."""
@@ -328,9 +406,10 @@ class Journal:
 
     def compact(self, durable: Durable) -> bool:
         """Replace the history by its result; the view log must be safe on disk before. False: no space."""
-        record = [MAGIC, *encode_changes(vars(durable))]
         fresh = self._path.with_name("journal.new")
         try:
+            places, long = self._shelved(vars(durable))
+            record = [MAGIC, *encode_changes(places)]
             with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
                 file.writelines(record)
                 file.flush()
@@ -343,18 +422,12 @@ class Journal:
         os.close(self._file)
         self._file = os.open(self._path, os.O_RDWR)
         self._size, self._reserved = sum(map(len, record)), 0
-        self._waiting = {}
+        self._waiting, self._long = {}, long
         self._compact_at = max(COMPACT_BYTES, COMPACT_FACTOR * self._size)
-        self._sync_folder()
+        sync_folder(self._path.parent)
         return True
 
-    def _sync_folder(self) -> None:
-        folder = os.open(self._path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
-
     def close(self) -> None:
+        self._shelf.close()
         os.close(self._file)
         os.close(self._lock)

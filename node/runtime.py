@@ -1,7 +1,7 @@
 """One user's process around the protocol core: carries out effects in order, feeds events back.
 
 The core decides; this file only does. A transition's ``Persist`` comes first; if the disk refuses it, the whole
-transition is void. Noise is drawn ahead, between hops, never while a token waits (theory.md 8.3).
+transition is void.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 from node.errors import DiskFullError
+from node.hashing import digest_in_halves
 from node.journal import Journal
 from node.protocol.effects import (
     Answered,
@@ -38,13 +39,13 @@ from node.protocol.effects import (
 from node.protocol.machine import step
 from node.protocol.messages import Answer, Request
 from node.protocol.state import Context, Dice, Inputs, State
+from node.stock import Stock
 from node.transport.client import Client
 from node.view_log import ViewLog
 from node.worker import Supply
 
 log = logging.getLogger("node.runtime")
 
-STOCK = 2  # least number of noises drawn ahead
 RETRY_RESULT_S = 1.0
 PROGRESS_EVERY_S = 0.1
 WRITE_AFTER_S = 0.05
@@ -55,7 +56,7 @@ class Runtime:
 
     def __init__(
         self, ctx: Context, journal: Journal, view_log: ViewLog, client: Client, dice: Dice,
-        draw: Callable[[], list[Supply]], on_finished: Callable[[Finished], None], on_progress: Callable[[int], None],
+        stock: Stock, on_finished: Callable[[Finished], None], on_progress: Callable[[int], None],
         fault: Callable[[Effect], None] | None = None,
     ) -> None:  # fmt: skip
         self._ctx = ctx
@@ -63,12 +64,11 @@ class Runtime:
         self._view_log = view_log
         self._client = client
         self._dice = dice
-        self._draw = draw
+        self._stock = stock
         self._on_finished = on_finished
         self._on_progress = on_progress
         self._fault = fault
         self._state = State(durable=journal.durable)
-        self._stock: deque[Supply] = deque()
         self._queue: deque[Event] = deque()
         self._running = False
         self._waiting: dict[int, asyncio.Future[Answer]] = {}
@@ -82,7 +82,6 @@ class Runtime:
         self.stopped: asyncio.Future[Stop] = self._loop.create_future()
         client.on_cold = lambda peer: self.feed(Cold(peer))
         self.unwritten = False  # is the result final, but result.json not there yet?
-        self._restock()
 
     @property
     def phase(self) -> tuple[str, bool]:
@@ -124,7 +123,7 @@ class Runtime:
         self._set_timer()
 
     def _transition(self, event: Event) -> None:
-        inputs = Inputs(self._loop.time(), self._dice, self._take_supply, time.time())
+        inputs = Inputs(self._loop.time(), self._dice, self._take_supply, time.time(), digest_in_halves)
         after, effects = step(self._ctx, self._state, event, inputs)
         if effects and isinstance(effects[0], Persist):
             try:
@@ -273,21 +272,16 @@ class Runtime:
             self._set_timer()
 
     def _take_supply(self) -> Supply:
-        if len(self._stock) <= STOCK:
-            self._loop.call_later(WRITE_AFTER_S, self._restock)  # not now: the token is about to leave
-        if not self._stock:
-            self._restock()
-        return self._stock.popleft()
-
-    def _restock(self) -> None:
-        while len(self._stock) < STOCK:
-            self._stock.extend(self._draw())
+        if self._stock.low:
+            self._loop.call_later(WRITE_AFTER_S, self._stock.restock)  # not now: the token is about to leave
+        return self._stock.take()
 
     async def close(self) -> None:
         for timer in (self._timer, self._writing):
             if timer is not None:
                 timer.cancel()
         self._write_now()
+        self._stock.close()
         for task in list(self._tasks):
             task.cancel()
         if self._tasks:

@@ -25,7 +25,7 @@ from node.protocol.messages import (
 )
 from node.protocol.routing import holder_at, live
 from node.protocol.state import FINISH, UNROUTED, Context, Custody, Grant, Inputs, Phase, State, Watch
-from node.protocol.values import Epoch, Hop, TokenError, digest, hop_tag
+from node.protocol.values import Epoch, Hop, TokenError, hop_tag
 from node.protocol.view_lines import abandoned_line, accepted_line, peer_line
 from node.protocol.visit import Step
 
@@ -133,13 +133,13 @@ def _hop_to_self(ctx: Context, state: State, inputs: Inputs) -> Step:
         state = state._replace(phase=Phase.ROUTING, handed=True, retry_at=inputs.now)
         return state, [Log(custody.sent_line)]
     token = visit.read_token(ctx, custody.out)
-    data_digest = digest(custody.out)
     state = state._replace(
-        durable=state.durable._replace(mark=custody.out_hop, mark_digest=data_digest, mark_from=ctx.me)
+        durable=state.durable._replace(mark=custody.out_hop, mark_digest=custody.out_digest, mark_from=ctx.me)
     )
     state, effects = visit.open_visit(
         ctx, state, custody.out_hop, token, inputs, cause="handoff", sender=ctx.me,
-        tag=hop_tag(custody.key, ctx.run_id, custody.out_hop, data_digest), raw=custody.out,
+        tag=hop_tag(custody.key, ctx.run_id, custody.out_hop, custody.out_digest), raw=custody.out,
+        raw_digest=custody.out_digest,
     )  # fmt: skip
     return _after_visit(ctx, state, inputs, effects)
 
@@ -331,7 +331,7 @@ def handed(ctx: Context, state: State, peer: int, ticket: int, handoff: Handoff,
     forgotten = durable.rejoined and (not state.checked or (hop == durable.mark and not durable.mark_digest))
     if forgotten or (hop.epoch == durable.mark.epoch and hop.step < durable.mark.step):
         return state, [Reply(ticket, Accepted())]
-    token_digest = digest(handoff.token)
+    token_digest = handoff.digest or inputs.digest(handoff.token)
     if hop == durable.mark:
         if token_digest == durable.mark_digest:
             return state, [Reply(ticket, Accepted())]
@@ -361,8 +361,9 @@ def handed(ctx: Context, state: State, peer: int, ticket: int, handoff: Handoff,
         grants={**state.grants, peer: standing},
     )
     state, effects = visit.open_visit(
-        ctx, state, hop, token, inputs, cause="handoff", sender=peer, tag=tag, raw=handoff.token
-    )
+        ctx, state, hop, token, inputs, cause="handoff", sender=peer, tag=tag, raw=handoff.token,
+        raw_digest=token_digest,
+    )  # fmt: skip
     state, effects = _after_visit(ctx, state, inputs, [*room, *effects])
     return state, [*effects, Reply(ticket, Accepted(standing.secret))]  # last: the token waits for nobody
 

@@ -21,8 +21,9 @@ def start_walk(ctx: Context, state: State, epoch: Epoch, inputs: Inputs) -> Step
     if ctx.ring and ctx.me == ctx.start:
         hop = Hop(epoch, 1)
         state = state._replace(durable=durable._replace(mark=hop, mark_digest=b"", mark_from=ctx.me))
+        raw = token.encode()
         state, effects = visit.open_visit(
-            ctx, state, hop, token, inputs, cause="start", sender=None, tag=None, raw=token.encode()
+            ctx, state, hop, token, inputs, cause="start", sender=None, tag=None, raw=raw, raw_digest=inputs.digest(raw)
         )
         if state.phase is Phase.COMPUTING:
             return state, effects
@@ -59,7 +60,7 @@ def _issue(
     """Send a token that is not a visit's: an initial one, or one taken up again."""
     durable = state.durable
     number = durable.visits + 1
-    custody = Custody(hop, number, cause, UNROUTED, hop, token.encode(), b"", False, units, line, "")
+    custody = Custody(hop, number, cause, UNROUTED, hop, b"", b"", False, units, line, "", b"")
     state = state._replace(durable=durable._replace(custody=custody, visits=number), draft=None, tries=0)
     route = routing.choose(ctx, state, hop.step, inputs, barred=frozenset())
     if route is None:  # enough users answered just now: what was believed of them before is out of date

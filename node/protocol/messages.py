@@ -46,10 +46,14 @@ OfferAnswer = Granted | Already | Declined
 
 
 class Handoff(NamedTuple):
+    """``digest``: of ``token``, where the receiver's transport computed it while the bytes arrived; it does not
+    travel."""
+
     hop: Hop
     grant: bytes
     key: bytes
     token: bytes
+    digest: bytes = b""
 
 
 class Accepted(NamedTuple):

@@ -12,6 +12,7 @@ from enum import Enum
 from typing import Any, NamedTuple, Protocol
 
 from network_dp.plan import Timing
+from node.protocol.digests import digest
 from node.protocol.messages import Located, Promise, Result
 from node.protocol.record import Record
 from node.protocol.values import NO_EPOCH, NO_HOP, Epoch, Hop, Payload, Token
@@ -62,6 +63,7 @@ class Custody(NamedTuple):
     units: int
     visit_line: str
     sent_line: str
+    out_digest: bytes  # of ``out``
 
 
 @dataclass(frozen=True, eq=False)
@@ -178,6 +180,7 @@ class Inputs(NamedTuple):
     dice: Dice
     supply: Callable[[], Any]  # the next pre-drawn noise; each is handed out once
     wall_time: float = 0.0
+    digest: Callable[[bytes], bytes] = digest  # the same function, however it is computed
 
 
 class Mixed(NamedTuple):

@@ -78,10 +78,6 @@ def decode_token(data: bytes, *, dtype: str, dimension: int, ledger_size: int) -
     return Token(payload, contributions, dummies, units, ledger)
 
 
-def digest(data: bytes) -> bytes:
-    return hashlib.sha256(data).digest()
-
-
 _BLOCK = hashlib.sha256().block_size
 _INNER, _OUTER = (bytes(byte ^ pad for byte in range(256)) for pad in (0x36, 0x5C))
 

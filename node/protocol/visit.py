@@ -28,7 +28,7 @@ from node.protocol.state import (
     Phase,
     State,
 )
-from node.protocol.values import Hop, Payload, Token, TokenError, decode_token, digest, hop_tag
+from node.protocol.values import Hop, Payload, Token, TokenError, decode_token, hop_tag
 
 Step = tuple[State, list[Effect]]
 
@@ -50,7 +50,7 @@ def values(ctx: Context, **payloads: Payload | None) -> dict[str, Any]:
 
 def open_visit(
     ctx: Context, state: State, hop: Hop, token: Token, inputs: Inputs, *, cause: str, sender: int | None,
-    tag: str | None, raw: bytes,
+    tag: str | None, raw: bytes, raw_digest: bytes,
 ) -> Step:  # fmt: skip
     """Take charge of a token: log the visit, compute (now, or off the loop), and plan the next hop."""
     durable = state.durable
@@ -71,7 +71,7 @@ def open_visit(
     capped = _capped(ctx, durable)
     contribution = ctx.worker.contribute(token.payload, index, supply) if ctx.worker.quick and not capped else None
     custody = Custody(
-        hop, durable.visits + 1, cause, UNROUTED, hop, raw, b"", False, 0, line, ""
+        hop, durable.visits + 1, cause, UNROUTED, hop, raw, b"", False, 0, line, "", raw_digest
     )  # fmt: skip
     state = state._replace(
         durable=durable._replace(visits=durable.visits + 1, custody=custody),
@@ -248,6 +248,7 @@ def route_to(
     hop = Hop(custody.hop.epoch, route.step)
     key = inputs.dice.secret(32)
     data = token.encode()
+    data_digest = inputs.digest(data)
     fields: dict[str, Any] = {
         "epoch": list(hop.epoch),
         "visit": custody.visit,
@@ -259,9 +260,10 @@ def route_to(
     if route.next == FINISH:
         line = view.encode("finish", step=custody.hop.step, **fields)
     else:
-        tag = hop_tag(key, ctx.run_id, hop, digest(data))
+        tag = hop_tag(key, ctx.run_id, hop, data_digest)
         line = view.encode("sent", step=hop.step, to=ctx.names[route.next], tag=tag, **fields)
     custody = custody._replace(
-        next=route.next, out_hop=hop, out=data, key=key, real=real, units=units, sent_line=line
-    )
+        next=route.next, out_hop=hop, out=data, key=key, real=real, units=units, sent_line=line,
+        out_digest=data_digest,
+    )  # fmt: skip
     return state._replace(durable=durable._replace(custody=custody, **counts), phase=Phase.ROUTING, handed=False)

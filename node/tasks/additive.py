@@ -95,8 +95,10 @@ class AdditiveTask(ABC):
 
 def add(start: Payload, *parts: Payload | None) -> Payload:
     """A new array: `start` plus the parts that are there."""
-    total = start.copy()
-    for part in parts:
-        if part is not None:
-            total += part
+    given = [part for part in parts if part is not None]
+    if not given:
+        return start.copy()
+    total: Payload = start + given[0]
+    for part in given[1:]:
+        total += part
     return total

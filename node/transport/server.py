@@ -17,6 +17,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from node.config import Bundle
 from node.protocol import values
+from node.protocol.digests import RunningDigest
 from node.protocol.messages import (
     Answer,
     Declined,
@@ -121,19 +122,22 @@ class PeerService(peer_pb2_grpc.PeerServicer):  # type: ignore[misc]
             log.warning("refused a token of %d bytes from %s", handoff.size, self._names[user])
             await self._drain(handoff.size - len(handoff.token), requests)
             return Refused(Why.UNFIT, NO_EPOCH)
-        token = handoff.token
+        token, token_digest = handoff.token, b""
         if len(token) < handoff.size:
             parts, missing = [token], handoff.size - len(token)
+            running = RunningDigest()  # of every piece while the next is on its way
+            running.update(token)
             async for request in requests:
                 data = request.chunk.data
                 if not data or len(data) > missing:
                     return Refused(Why.UNFIT, NO_EPOCH)
                 parts.append(data)
+                running.update(data)
                 missing -= len(data)
                 if not missing:
                     break
-            token = b"".join(parts)
-        return await self._ask(user, Handoff(hop, handoff.grant, handoff.key, token))
+            token, token_digest = b"".join(parts), running.digest()
+        return await self._ask(user, Handoff(hop, handoff.grant, handoff.key, token, token_digest))
 
     async def _drain(self, size: int, requests: AsyncIterator[Any]) -> None:
         """Chunks of a token that was refused by its size: a bounded number of bytes, thrown away."""

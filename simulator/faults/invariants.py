@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from node.protocol.digests import digest
 from node.protocol.effects import Finished, Persist, Reply, Send
 from node.protocol.messages import (
     Accepted,
@@ -20,7 +21,7 @@ from node.protocol.messages import (
 )
 from node.protocol.routing import live
 from node.protocol.state import FINISH, UNROUTED, Context, Durable, State
-from node.protocol.values import digest, hop_tag
+from node.protocol.values import hop_tag
 from node.protocol.visit import read_token
 from simulator.faults.evidence import Content, Evidence, Sent, ViolationError, Visit
 from simulator.faults.exposure import ceiling, exposures

@@ -17,7 +17,7 @@ _bytes = st.binary(max_size=40)
 _texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 _custodies = st.builds(
     Custody, hop=_hops, visit=_numbers, cause=_texts, next=_numbers, out_hop=_hops, out=_bytes, key=_bytes,
-    real=st.booleans(), units=_numbers, visit_line=_texts, sent_line=_texts,
+    real=st.booleans(), units=_numbers, visit_line=_texts, sent_line=_texts, out_digest=_bytes,
 )  # fmt: skip
 _results = st.builds(Result, _epochs, _bytes, _bytes)
 _users = st.integers(0, 5)

@@ -7,7 +7,8 @@ import hmac
 from hypothesis import given
 from hypothesis import strategies as st
 
-from node.protocol.values import Hop, digest, hop_tag
+from node.protocol.digests import digest
+from node.protocol.values import Hop, hop_tag
 
 
 @given(st.binary(min_size=32, max_size=32), st.integers(0, 9), st.integers(0, 2**62), st.binary(max_size=200))

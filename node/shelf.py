@@ -1,0 +1,99 @@
+"""Long byte strings of the journal: each in a file of its own, overwritten in place when nobody needs it any more.
+
+A token of 64 MiB appended at every hop would be new pages at every hop: the kernel finds them, clears them, and slows
+their writer down until the disk has taken them. Written over an older one it costs no more than a copy in memory, and
+with ``durability = "process"`` the disk is hardly asked.
+
+What makes it safe is an order. A place is written (and synced) before the journal's record names it, and written again
+only after a later record names another. So whatever moment a crash chooses, the last record's bytes are whole; the
+digest in the record proves it. Bytes that do not have it are damage, like a damaged record.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from node.errors import CorruptJournalError
+from node.protocol.digests import digest
+
+_NOTHING = bytes(1 << 16)
+
+
+class Shelved(NamedTuple):
+    """Where a long byte string is, instead of the string itself."""
+
+    place: int
+    size: int
+    digest: str  # in hexadecimal digits, as JSON takes it
+
+
+class Shelf:
+    """The files ``journal.0``, ``journal.1``, ... of a state directory; none exists before it is needed."""
+
+    def __init__(self, folder: Path, *, sync: bool) -> None:
+        self._folder = folder
+        self._syncs = sync
+        self._files: dict[int, int] = {}
+
+    def make_room(self, size: int) -> None:
+        """Two places of this size, ahead of the first token: it should not wait for pages that are new to the disk."""
+        for place in range(2):
+            file = self._file(place)
+            for at in range(os.fstat(file).st_size, size, len(_NOTHING)):
+                os.pwrite(file, _NOTHING[: size - at], at)
+            if self._syncs:
+                os.fdatasync(file)
+
+    def put(self, data: bytes, data_digest: bytes, taken: Collection[int]) -> Shelved:
+        """Write ``data`` to a place that is not ``taken``; ``OSError`` when the disk does not take it."""
+        place = next(place for place in range(len(taken) + 1) if place not in taken)
+        file = self._file(place)
+        left, at = memoryview(data), 0
+        while left:
+            written = os.pwrite(file, left, at)
+            left, at = left[written:], at + written
+        if self._syncs:
+            os.fdatasync(file)
+        return Shelved(place, len(data), data_digest.hex())
+
+    def get(self, shelved: Shelved) -> bytes:
+        """The bytes that were put there, or ``CorruptJournalError``."""
+        path = self._path(shelved.place)
+        data = b""
+        with suppress(FileNotFoundError), path.open("rb") as file:
+            data = file.read(shelved.size)
+        if len(data) != shelved.size or digest(data).hex() != shelved.digest:
+            text = f"{path}: not the bytes that the journal names. Restore this disk, or come back with --rejoin."
+            raise CorruptJournalError(text)
+        return data
+
+    def _path(self, place: int) -> Path:
+        return self._folder / f"journal.{place}"
+
+    def _file(self, place: int) -> int:
+        """The open file of a place; a new one is durable together with its name in the folder."""
+        if place not in self._files:
+            path = self._path(place)
+            new = not path.exists()
+            self._files[place] = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+            if new and self._syncs:
+                sync_folder(self._folder)
+        return self._files[place]
+
+    def close(self) -> None:
+        for file in self._files.values():
+            os.close(file)
+        self._files.clear()
+
+
+def sync_folder(path: Path) -> None:
+    """Make the names in a folder safe against a power cut."""
+    folder = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
