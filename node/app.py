@@ -111,7 +111,8 @@ async def _serve(bundle: Bundle, task: Task, data: LocalData, options: Options, 
     refresh_dummies = max(1, math.ceil((plan.noise.gamma or 0.0) * (plan.n - 2)))
     worker = BoundTask(task, data, plan.unit_count, refresh_dummies)
     ctx = context(plan, bundle.me, worker, noise_every_visit=task.noise_every_visit)
-    journal = Journal(bundle.state, Durable(promised=(0, ctx.start)), sync=plan.walk.durability == "machine")
+    start, syncs = Durable(promised=(0, ctx.start)), plan.walk.durability == "machine"
+    journal = Journal(bundle.state, start, sync=syncs, rejoin=options.rejoin)
     try:
         return await _with_journal(bundle, task, worker, ctx, journal, options, crash, data.clipped)
     finally:
@@ -125,6 +126,8 @@ async def _with_journal(
     plan = bundle.public.plan
     if journal.repaired_bytes:
         log.warning("cut %d bytes of an unfinished record off the journal", journal.repaired_bytes)
+    if journal.damaged:
+        log.warning("the journal was damaged; it is kept as journal.damaged, and this user starts over")
     if options.rejoin and not journal.durable.rejoined:
         journal.mark_rejoined()
     life = _count_life(bundle.state / "lives")

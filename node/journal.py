@@ -261,7 +261,7 @@ def _locked(folder: Path) -> int:
 class Journal:
     """The journal of one user's state directory, locked for this process."""
 
-    def __init__(self, folder: Path, start: Durable, *, sync: bool) -> None:
+    def __init__(self, folder: Path, start: Durable, *, sync: bool, rejoin: bool = False) -> None:
         self._path = folder / "journal"
         self.syncs = sync
         self._lock = _locked(folder)
@@ -270,13 +270,34 @@ class Journal:
         self._waiting: Mapping[str, Any] = {}
         self._shelf = Shelf(folder, sync=sync)
         self._long: Mapping[str, _Long] = {}  # field -> what of it is shelved
+        self.damaged = False  # was the journal unreadable, and set aside?
         try:
-            self._open(start)
+            self._open(start, rejoin)
         except BaseException:
             self.close()
             raise
 
-    def _open(self, start: Durable) -> None:
+    def _open(self, start: Durable, rejoin: bool) -> None:
+        try:
+            self._read(start)
+        except CorruptJournalError:
+            if not rejoin:
+                raise
+            self._start_over(start)
+        if self.syncs:
+            sync_folder(self._path.parent)  # whoever was killed after a rename may not have come to it
+
+    def _start_over(self, start: Durable) -> None:
+        """Set a damaged journal aside. In one step its user becomes one whose disk is lost, and who knows it."""
+        damaged = self._path.with_name("journal.damaged")
+        damaged.unlink(missing_ok=True)
+        os.link(self._path, damaged)
+        self.damaged, self.fresh, self.repaired_bytes = True, False, 0
+        self.durable, self._long, self._compact_at = start._replace(rejoined=True), {}, 0
+        if not self.compact(self.durable):
+            raise DiskFullError(f"{self._path}: no space for a new journal")
+
+    def _read(self, start: Durable) -> None:
         data = self._path.read_bytes()
         bare = data.rstrip(b"\0")
         if len(bare) < len(MAGIC) and MAGIC.startswith(bare):
@@ -413,7 +434,7 @@ class Journal:
             with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
                 file.writelines(record)
                 file.flush()
-                os.fsync(file.fileno())  # whatever the durability: a power cut may cost records, never all of them
+                os.fsync(file.fileno())  # whatever the durability: a power cut may not cost the whole history
         except OSError:
             fresh.unlink(missing_ok=True)
             self._compact_at *= 2

@@ -40,13 +40,19 @@ class Shelf:
         self._files: dict[int, int] = {}
 
     def make_room(self, size: int) -> None:
-        """Two places of this size, ahead of the first token: it should not wait for pages that are new to the disk."""
+        """Two places of this size, ahead of the first token: it should not wait for pages that are new to the disk.
+        ``OSError``: no space to spare, and none taken."""
         for place in range(2):
             file = self._file(place)
-            for at in range(os.fstat(file).st_size, size, len(_NOTHING)):
-                os.pwrite(file, _NOTHING[: size - at], at)
-            if self._syncs:
-                os.fdatasync(file)
+            length = os.fstat(file).st_size
+            try:
+                for at in range(length, size, len(_NOTHING)):
+                    os.pwrite(file, _NOTHING[: size - at], at)
+                if self._syncs:
+                    os.fdatasync(file)
+            except OSError:
+                os.ftruncate(file, length)  # never shorter: what is there may be in use
+                raise
 
     def put(self, data: bytes, data_digest: bytes, taken: Collection[int]) -> Shelved:
         """Write ``data`` to a place that is not ``taken``; ``OSError`` when the disk does not take it."""
@@ -75,13 +81,16 @@ class Shelf:
         return self._folder / f"journal.{place}"
 
     def _file(self, place: int) -> int:
-        """The open file of a place; a new one is durable together with its name in the folder."""
+        """The open file of a place, durable together with its name in the folder."""
         if place not in self._files:
-            path = self._path(place)
-            new = not path.exists()
-            self._files[place] = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
-            if new and self._syncs:
-                sync_folder(self._folder)
+            file = os.open(self._path(place), os.O_RDWR | os.O_CREAT, 0o600)
+            if self._syncs:
+                try:
+                    sync_folder(self._folder)
+                except OSError:
+                    os.close(file)
+                    raise
+            self._files[place] = file
         return self._files[place]
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""Noise drawn ahead of the visits that will use it, never while a token waits (theory.md 8.3); each is handed out once.
+"""Noise drawn ahead of the visits that will use it: no token waits for it (theory.md 8.3), and each is handed out once.
 
 A long noise takes seconds. It is drawn by a thread, one at a time, so that its user answers peers and takes a token for
 which it has noise at hand. Only from a source that keeps nothing between two draws (the system's): whatever else draws
@@ -27,6 +27,7 @@ class Stock:
         self._helper = ThreadPoolExecutor(1) if aside else None
         self._under_way: Future[list[Supply]] | None = None
         self._drawn: deque[Supply] = deque()
+        self._closed = False
         while len(self._drawn) < LEAST:
             self._drawn.extend(draw())
 
@@ -44,6 +45,8 @@ class Stock:
 
     def restock(self) -> None:
         """To be called between hops."""
+        if self._closed:
+            return
         if self._helper is None:
             while len(self._drawn) < LEAST:
                 self._drawn.extend(self._draw())
@@ -64,6 +67,7 @@ class Stock:
             self.restock()
 
     def close(self) -> None:
+        self._closed = True
         self._under_way = None
         if self._helper is not None:
             self._helper.shutdown(wait=False, cancel_futures=True)

@@ -94,11 +94,11 @@ class AdditiveTask(ABC):
 
 
 def add(start: Payload, *parts: Payload | None) -> Payload:
-    """A new array: `start` plus the parts that are there."""
+    """A new array of the same shape and kind: `start` plus the parts that are there."""
     given = [part for part in parts if part is not None]
     if not given:
         return start.copy()
-    total: Payload = start + given[0]
+    total: Payload = np.add(start, given[0], out=np.empty_like(start))
     for part in given[1:]:
         total += part
     return total

@@ -52,6 +52,24 @@ def test_a_removed_state_directory_is_refused_and_rejoins_as_receiver_only(make_
     assert len(results) == 1
 
 
+def test_a_damaged_journal_is_refused_and_rejoins_as_receiver_only(make_town: MakeTown) -> None:
+    town = make_town(5, **WALKS["ring"])
+    town.start_all()
+    town.wait_step(40)
+    town.kill("user-2")
+    journal = town.state("user-2") / "journal"
+    damaged = bytearray(journal.read_bytes())
+    damaged[20] ^= 1
+    journal.write_bytes(damaged)
+    town.start("user-2")
+    assert town.wait_code("user-2") == exits.CORRUPT
+    assert "--rejoin" in town.log("user-2")
+    town.start("user-2", rejoin=True)
+    town.wait_all()
+    assert len({(town.state(name) / "result.json").read_text() for name in town.names}) == 1
+    assert journal.with_name("journal.damaged").read_bytes() == bytes(damaged), "evidence is kept"
+
+
 @pytest.mark.parametrize("kept", ["an empty one", "an old one"])
 def test_a_disk_that_forgot_is_refused_because_peers_remember(make_town: MakeTown, kept: str) -> None:
     town = make_town(5, timing={"lease_s": 60.0}, **WALKS["ring"])

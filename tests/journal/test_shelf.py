@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import subprocess
@@ -20,6 +21,7 @@ from node.protocol.machine import diff
 from node.protocol.messages import Result
 from node.protocol.state import Custody, Durable
 from node.protocol.values import Hop
+from node.shelf import Shelf
 from tests.journal.states import START
 
 PAGE_BYTES = 4096
@@ -204,6 +206,41 @@ def test_one_damaged_bit_of_a_token_is_found(at: int, tmp_path: Path) -> None:
         Journal(tmp_path, START, sync=False)
 
 
+def test_who_rejoins_with_a_damaged_token_starts_over_and_is_marked_from_the_first_byte_on(tmp_path: Path) -> None:
+    write(tmp_path, holding(1))
+    before = (tmp_path / "journal").read_bytes()
+    (tmp_path / "journal.0").write_bytes(bytes(SIZE))
+    journal = Journal(tmp_path, START, sync=True, rejoin=True)
+    journal.close()
+    assert journal.damaged and not journal.fresh and journal.durable == START._replace(rejoined=True)
+    assert (tmp_path / "journal.damaged").read_bytes() == before
+    again = Journal(tmp_path, START, sync=True)
+    again.close()
+    assert again.durable == START._replace(rejoined=True) and not again.damaged
+
+
+@pytest.mark.parametrize("failing", ["pwrite", "fdatasync"])
+def test_room_that_cannot_be_made_takes_no_space(
+    failing: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shelf = Shelf(tmp_path, sync=True)
+    shelf.make_room(PAGE_BYTES)
+    calls = iter([None])
+
+    def full(*arguments: object) -> int:
+        if next(calls, "full") == "full":
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return real(*arguments)
+
+    real = getattr(os, failing)
+    monkeypatch.setattr(os, failing, full)
+    with pytest.raises(OSError, match="No space"):
+        shelf.make_room(SIZE)
+    lengths = sorted(path.stat().st_size for path in tmp_path.glob("journal.*"))
+    assert lengths[0] == PAGE_BYTES, "what was there stays, and no more"
+    shelf.close()
+
+
 @pytest.mark.parametrize("length", [None, 0, SIZE - 1])
 def test_a_missing_or_shortened_token_is_damage(length: int | None, tmp_path: Path) -> None:
     write(tmp_path, holding(1))
@@ -238,6 +275,16 @@ def test_against_a_power_cut_a_token_is_synced_before_its_record_is_written(
     token, record = [(name, "journal.1") for name in ("pwrite", "fdatasync")], ("pwrite", "journal")
     assert deeds == [folder, *token, record, ("fdatasync", "journal")], "and the new name is safe before all"
     journal.close()
+
+
+def test_a_journal_that_is_opened_makes_its_name_safe_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its last process may have been killed between a rename and the sync of the folder."""
+    write(tmp_path, holding(1), sync=True)
+    synced: list[Path] = []
+    real = os.fsync
+    monkeypatch.setattr(os, "fsync", lambda file: (synced.append(Path(f"/proc/self/fd/{file}").readlink()), real(file)))
+    Journal(tmp_path, START, sync=True).close()
+    assert synced == [tmp_path]
 
 
 _FULL = """

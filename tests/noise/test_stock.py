@@ -91,6 +91,7 @@ def test_closing_with_a_draw_under_way_is_quiet(capfd: pytest.CaptureFixture[str
         stock.take()
         stock.restock()
         stock.close()
+        stock.restock()  # a timer that nobody cancelled
 
     asyncio.run(leave())
     draw.gate.set()

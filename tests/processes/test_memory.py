@@ -24,7 +24,9 @@ import gc, json, sys, weakref
 import numpy as np
 from node.immortal import make_immortal
 class Thing: pass
-kept, table = Thing(), [str(number) for number in range(1000, 2000)]
+kept, table, gone = Thing(), [str(number) for number in range(1000, 2000)], Thing()
+proxy = weakref.proxy(gone)
+del gone  # whoever asks the proxy for its class now gets an error
 marked = make_immortal()
 gc.freeze()
 before = sys.getrefcount(kept), sys.getrefcount(table[7]), sys.getrefcount(Thing), sys.getrefcount(json.dumps.__code__)
