@@ -49,25 +49,42 @@ class Nursery:
             )  # fmt: skip
         assert self._process.stdin is not None and self._process.stdout is not None
         self._in, self._out = self._process.stdin, self._process.stdout
-        os.set_blocking(self._out.fileno(), False)
-        self._selector = selectors.DefaultSelector()
-        self._selector.register(self._out, selectors.EVENT_READ)
+        for end in (self._in, self._out):
+            os.set_blocking(end.fileno(), False)
+        self._news, self._either = selectors.DefaultSelector(), selectors.DefaultSelector()
+        self._news.register(self._out, selectors.EVENT_READ)
+        self._either.register(self._out, selectors.EVENT_READ)
+        self._either.register(self._in, selectors.EVENT_WRITE)
         self._rest = b""
         self.pids: dict[str, int] = {}
 
     def start(self, bundle: Path, **options: str | bool) -> None:
-        self._in.write(json.dumps({"start": str(bundle.absolute()), **options}).encode() + b"\n")
-        self._in.flush()
+        self._say(json.dumps({"start": str(bundle.absolute()), **options}).encode() + b"\n")
+
+    def _say(self, left: bytes) -> None:
+        """Write and listen: with thousands of users both pipes fill up, and each end would wait for the other."""
+        while left:
+            ready = {key.fileobj for key, _ in self._either.select()}
+            if self._out in ready and not self._hear():
+                return  # the parent is gone: ``news`` will say so
+            if self._in in ready:
+                left = left[os.write(self._in.fileno(), left) :]
+
+    def _hear(self) -> bool:
+        """Take in what the parent has written. False: it is gone."""
+        data = self._out.read()
+        self._rest += data or b""
+        return data != b""
 
     def news(self, timeout_s: float) -> Iterator[News]:
         """What happened until ``timeout_s`` has passed or something did; ends at once when the parent is gone."""
-        if not self._selector.select(timeout_s):
-            return
-        data = self._out.read()
-        if data == b"":
-            yield News("gone", "", self._process.wait(5.0))
-            return
-        *lines, self._rest = (self._rest + (data or b"")).split(b"\n")
+        if b"\n" not in self._rest:
+            if not self._news.select(timeout_s):
+                return
+            if not self._hear():
+                yield News("gone", "", self._process.wait(5.0))
+                return
+        *lines, self._rest = self._rest.split(b"\n")
         for line in lines:
             yield from self._parse(json.loads(line))
 
@@ -109,5 +126,6 @@ class Nursery:
         """Let go without a word (the users of a detached parent go on)."""
         if not self._in.closed:
             self._in.close()
-        self._selector.close()
+        self._news.close()
+        self._either.close()
         self._out.close()

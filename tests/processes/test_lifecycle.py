@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import signal
@@ -13,6 +14,7 @@ import pytest
 from analyzer.judge import analyze
 from coordinator_free_launcher.bundle import user_folder
 from coordinator_free_launcher.launch import Launch, LaunchError, Outcome, launch
+from coordinator_free_launcher.nursery import Nursery
 from network_dp.plan import Plan
 from node.journal import MAGIC
 from node.protocol import exits
@@ -198,3 +200,19 @@ def test_a_user_that_runs_already_is_not_started_twice(tmp_path: Path) -> None:
         attempt.nursery.close()
     check_nothing_is_left(plan, run)
     assert processes_of(run) == []
+
+
+@pytest.mark.timeout(120)
+def test_commands_and_news_may_both_be_more_than_a_pipe_holds(tmp_path: Path) -> None:
+    """Users that end at once, because there is no bundle: only the conversation with their parent matters."""
+    _, run = _provisioned(tmp_path)
+    nursery = Nursery(run)
+    for end in (nursery._in, nursery._out):
+        fcntl.fcntl(end.fileno(), fcntl.F_SETPIPE_SZ, 4096)
+    for _ in range(150):
+        nursery.start(tmp_path / "nobody" / "user-0")
+    ended = 0
+    while ended < 150:
+        ended += sum(news.kind == "exit" for news in nursery.news(10.0))
+    nursery.close()
+    assert nursery.pids == {}
