@@ -38,7 +38,7 @@ def our_rate(folder: Path, rounds: int, *, dimension: int, durability: str, nois
 
 def warm(bench: Bench) -> list[Row]:
     """A ring of five, 100 B and 1 MiB: bare, ours, bare, ours; medians."""
-    rows = _warm(bench, "100 B", SMALL_BYTES, 1, hops=bench.pick(4000, 300))
+    rows = _warm(bench, "100 B", SMALL_BYTES, 1, hops=bench.pick(3000, 300))
     return rows + _warm(bench, "1 MiB", MIB, MIB // 8, hops=bench.pick(500, 50))
 
 
@@ -125,7 +125,7 @@ def large(bench: Bench) -> list[Row]:
     comes, and with what our users ask of poller and allocator."""
     size = bench.pick(64 * MIB, 4 * MIB)
     name, n = f"{size // MIB} MiB token", 3
-    rounds = bench.pick(15, 3)
+    rounds = bench.pick(10, 3)
     keys = make_run(bench.folder / "large-keys", make_plan(n, topology="ring", rounds=1))
     plain, kept, ours = [], [], []
     for turn in range(bench.pick(3, 1)):

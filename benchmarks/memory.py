@@ -15,7 +15,7 @@ KIB_PER_MIB = 1024
 NEEDED_GIB = {2000: 16.0}  # beyond this nothing else of the machine should be needed
 MOST_MIB = Target(8.0, "low", "value")
 WALK_UP_TO = 500  # users; with more, walking takes longer than all the rest
-VISITS = 3
+VISITS = 2
 
 
 def private_kib(pid: int) -> int:

@@ -43,7 +43,7 @@ def faults(bench: Bench) -> list[Row]:
     """Schedules of the deterministic fault simulator a minute, with all cores to itself."""
     bench.say("fault simulator")
     started, jobs = _children_s(), os.cpu_count() or 1
-    tally = run_many(SEED, bench.pick(4000, 100), None, max(2, jobs), lambda tally: None)
+    tally = run_many(SEED, bench.pick(3000, 100), None, max(2, jobs), lambda tally: None)
     rate = 60.0 * jobs * tally.schedules / (_children_s() - started)
     target = Target(10_000, "high", "value")
     note = f"{tally.schedules} schedules on {jobs} cores, {len(tally.failures)} failures"
