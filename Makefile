@@ -1,5 +1,5 @@
 # Two commands do everything on a fresh machine with Python 3.11+: `make demo` and `make test`.
-# The newest Python we test on that is here: since 3.12 forked users share three times as much (node/immortal.py).
+# The newest Python we test on that is here: since 3.12 forked users own a third less memory (node/immortal.py).
 # Another one: `make PYTHON=python3 demo`.
 NEWEST := $(lastword $(sort $(wildcard $(HOME)/.pyenv/versions/3.1[23].*/bin/python3)))
 PYTHON ?= $(or $(firstword $(foreach found,python3.13 python3.12 $(NEWEST) python3,$(shell $(found) -c 'import sys, ensurepip; print(sys.executable)' 2>/dev/null))),python3)
