@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from analyzer.ledger import Ledger
-from analyzer.lineage import LOST, Ints, Lineage, is_reissue
+from analyzer.lineage import Ints, Lineage, is_reissue
 from analyzer.tables import NOBODY, REISSUE, START, Findings, Logs
 from analyzer.values import StepRule, digest, dimension
 from analyzer.verdict import Check, Status, from_findings
@@ -271,7 +271,7 @@ def noise_added(run: Run) -> Check | None:
             findings, int(row), f"added {sents['units'][row]} noise units at step {sents['step'][row]}, not {share}"
         )
     rule = (
-        "Each ring hop adds its share, and a sender tops up to one full noise since the receiver's last hop."
+        "Each ring hop adds its share, and a sender tops up to one full noise for each round since the receiver's last."
         if uses_ledger(plan)
         else "Every visit adds one full noise, past a cap too."
     )
@@ -294,53 +294,6 @@ def _starts_at_zero(run: Run) -> np.ndarray:
     known = rows >= 0
     mask[known] = (visits["cause"][rows[known]] == START) & (visits["step"][rows[known]] == 0)
     return mask
-
-
-def foreign_noise(run: Run) -> Check | None:
-    """Every increment anybody saw holds at least one full noise of others."""
-    plan, lineage, ledger, findings = run.plan, run.lineage, run.ledger, Findings()
-    if plan.noise.mechanism == "rr":
-        return None
-    full = plan.unit_count
-    sents = lineage.sents
-    seen: Ints = np.flatnonzero((sents["to"] >= 0) & (ledger.anchor != LOST))
-    noise = ledger.increment(seen, ledger.units_after)
-    content = ledger.increment(seen, ledger.contributions_after)
-    for place in np.flatnonzero((content > 0) & (noise < full)):
-        row = int(seen[place])
-        to = run.logs.name(int(sents["to"][row]))
-        text = f"showed {to} {content[place]} contributions under {noise[place]} of {full} noise units"
-        run.line(findings, row, f"{text} (step {sents['step'][row]})")
-    if plan.walk.release == "all" and lineage.complete:
-        _released(run, full, findings)
-    smallest = int(noise[content > 0].min()) if np.any(content > 0) else 0
-    return from_findings(
-        "foreign",
-        "Everything anybody saw held a full foreign noise",
-        findings,
-        f"smallest {smallest / full:.3g} full noises in {len(seen)} sights",
-        "1 full noise",
-        "Between two sights of the same user, others added at least one full noise if they added any data.",
-        "theory.md 3, 6",
-        enough=run.whole,
-    )
-
-
-def _released(run: Run, full: int, findings: Findings) -> None:
-    """The published token is one more sight for everybody but the finisher."""
-    lineage, ledger = run.lineage, run.ledger
-    chain = lineage.accepted
-    finish = int(chain[-1])
-    for user, place in enumerate(ledger.last_position.tolist()):
-        if user == int(lineage.sents["user"][finish]):
-            continue
-        before = int(chain[place]) if place >= 0 else None
-        noise = int(ledger.units_after[finish]) - (0 if before is None else int(ledger.units_after[before]))
-        data = int(ledger.contributions_after[finish])
-        data -= 0 if before is None else int(ledger.contributions_after[before])
-        if data > 0 and noise < full:
-            text = f"the released result shows {run.logs.name(user)} {data} contributions under {noise} of {full} units"
-            run.line(findings, finish, text)
 
 
 def _cover_each(plan: Plan) -> int:
@@ -490,7 +443,6 @@ def checks(run: Run) -> list[Check]:
         bounds_kept(run),
         noise_not_redrawn(run),
         noise_added(run),
-        foreign_noise(run),
         cover_elements(run),
         caps_kept(run),
         result_agrees(run),

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from analyzer import alone, chance, integrity, ledger, lineage, load, privacy, utility, verdict
+from analyzer import alone, chance, foreign, integrity, ledger, lineage, load, privacy, utility, verdict
 from analyzer.alone import Alone
 from analyzer.errors import InputError
 from analyzer.integrity import Run
@@ -104,6 +104,7 @@ def analyze(
     result = utility.measure(run, truth)
     checks = [
         *integrity.checks(run),
+        *foreign.checks(run),
         *chance.checks(run),
         *privacy.checks(run, numbers),
         *utility.checks(run, result),

@@ -118,7 +118,8 @@ def _limit(run: Run, tool: Measure, colluders: int) -> float | None:
     if run.plan.noise.mechanism == "rr":
         missed = min(len(skipped(run)), run.plan.n - run.plan.walk.min_live)
         return promise.response_limit(run.plan, n_live(run), tool.pieces, missed, colluders)
-    return promise.limit_for(run.plan, n_live(run), tool.pieces, tool.sights.most_extra, colluders)
+    extra = tool.sights.most_extra if run.plan.walk.topology == "ring" else 0
+    return promise.limit_for(run.plan, n_live(run), tool.pieces, extra, colluders)
 
 
 def _collusions(
@@ -200,7 +201,8 @@ def _exposure_rule(plan: Plan) -> str:
         )
     if ring:
         return (
-            "Every increment holds a full foreign noise, so S <= K; each token seen beside the branch adds at most 1."
+            "Every increment holds a full foreign noise for each round, so S <= K; a token seen beside the branch adds "
+            "at most 1, or the rounds since its user last had one."
         )
     moment = "the Renyi moment of the shuffled answers" if responses else "E exp(b S)"
     return (

@@ -62,7 +62,7 @@ def exposure_tail(plan: Plan, n_live: int, values: Floats) -> Floats:
 def limit_for(plan: Plan, n_live: int, pieces: Sequence[Piece], extra: int, colluders: int = 1) -> float | None:
     """The exposure (randomised response: the eps) an honest run stays under; None when theory gives no law.
 
-    ``extra``: most tokens that one user saw beside the branch. On a ring each adds at most 1 (theory.md 8.2).
+    ``extra``: what tokens beside the branch add on a ring (theory.md 8.2): 1 each, or the rounds since the user's last.
     """
     if plan.walk.topology == "ring":
         if colluders > 1 or plan.noise.mechanism != "gaussian":

@@ -76,9 +76,17 @@ class Sights:
 
     @property
     def most_extra(self) -> int:
-        """Most tokens that one user saw beside the accepted branch."""
-        seen = np.concatenate([self._to[self.lost], self._sents["to"][self._beside].astype(np.int64)])
-        return (int(np.bincount(seen).max()) if len(seen) else 0) + len(self._dropped_ends)
+        """What tokens seen beside the accepted branch add at most to one user's S: each as much as contributions of one
+        user are in it, for it has a full noise of its own for each of them."""
+        receivers = {*self._to[self.lost].tolist(), *self._sents["to"][self._beside].tolist()}
+        if len(self._dropped_ends):
+            receivers = set(range(self._n))
+        return max((self._extra_of(user) for user in receivers), default=0)
+
+    def _extra_of(self, user: int) -> int:
+        observer: Bools = np.arange(self._n) == user
+        counts = (contributions_per_user(self._sents[path], self._n) for path in self._extra_sights(observer))
+        return sum(max(1, int(count.max())) for count in counts)
 
     def _visits_with_several_sends(self) -> dict[tuple[int, int], list[int]]:
         """Visits that left more than once with different amounts of noise: (user, visit) -> amounts, ascending."""

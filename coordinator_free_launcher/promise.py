@@ -17,7 +17,7 @@ def promises(plan: Plan, colluders: int = 1) -> list[Row]:
 
     delta = plan.noise.delta
     meaning = f"any one user about any other, delta = {delta:g}, even if it knows the whole path"
-    if plan.walk.topology == "ring":
+    if plan.walk.topology == "ring" and plan.noise.mechanism == "rr":
         meaning += "; while nobody is skipped for a whole round (docs/THREAT_MODEL.md)"
     rows = [Row("network_epsilon", "network epsilon", _or_infinite(promised_epsilon(plan)), meaning)]
     if colluders > 1:

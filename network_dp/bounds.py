@@ -151,9 +151,9 @@ def least_index(function: Callable[[int], float], low: int, high: int) -> int:
 def ring_epsilon(n_rounds: int, sigma: float, sensitivity: float, delta: float) -> float:
     """Network DP of the ring's real sum (Alg. 1 and the spread ring), released with closing noise or not.
 
-    Every increment that any one user sees holds at least one full foreign noise and, while nobody is skipped for a
-    whole round, one contribution of each other user; so S <= K and the whole run is one Gaussian mechanism with
-    mu = sqrt(K) Delta / sigma (theory, section 3). Against two colluders around a user a
+    Every increment that any one user sees holds one full foreign noise for each round since it last held the token, and
+    one contribution of each other user; so S <= K and the whole run is one Gaussian mechanism with
+    mu = sqrt(K) Delta / sigma (theory, section 3; ADR 14). Against two colluders around a user a
     ring gives nothing: see `exposure.local`.
     """
     require_whole("n_rounds", n_rounds)

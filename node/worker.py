@@ -6,7 +6,11 @@ the source, for the few draws that belong to no visit (the starter's and the fin
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
 
 from node.noise import Source
 from node.protocol.state import Mixed
@@ -81,11 +85,20 @@ class BoundTask:
             n_dummies += task.closing_dummies
         return Mixed(sent, noise, dummies, n_dummies)
 
-    def refresh(self, payload: Payload, supply: Supply, step: int) -> Mixed:
-        """One full fresh noise for a token that is taken up again (theory.md 8.2)."""
+    def enough(self, supply: Supply, units: int, fresh: Callable[[], Supply]) -> Supply:
+        """The same noise, with as many fresh components behind it as ``units`` components need."""
+        if units <= len(supply.noise.units):
+            return supply
+        rows: list[Any] = [*supply.noise.units]
+        while len(rows) < units:
+            rows += [*fresh().noise.units]
+        return Supply(Noise(np.stack(rows)), supply.source)
+
+    def refresh(self, payload: Payload, supply: Supply, units: int, step: int) -> Mixed:
+        """Fresh noise, ``units`` components, for a token that is taken up again (theory.md 8.2)."""
         task = self._task
         if not task.noise_only_is_dummy:
-            return self.mix(payload, None, supply, self._full_units, step, False)
+            return self.mix(payload, None, supply, units, step, False)
         # Randomised response: as many uniformly random elements as cover a short window (theory.md 5).
         draws = [task.noise_sum(task.draw(supply.source), 1, None) for _ in range(self._refresh_dummies)]
         dummies = sum(draws[1:], start=draws[0])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from network_dp import view
 from node.protocol import handover, routing, visit
 from node.protocol.effects import Log
+from node.protocol.routing import Route
 from node.protocol.state import FINISH, UNROUTED, Context, Custody, Inputs, Mixed, Phase, State
 from node.protocol.values import Epoch, Hop, Token
 from node.protocol.visit import Step
@@ -33,40 +34,51 @@ def start_walk(ctx: Context, state: State, epoch: Epoch, inputs: Inputs) -> Step
         "visit", epoch=list(epoch), step=0, visit=durable.visits + 1, cause="start", **{"from": None},
         **visit.values(ctx, received=blank), time=inputs.wall_time,
     )  # fmt: skip
-    return _issue(ctx, state, Hop(epoch, 0), token, Mixed(blank, None, None, 0), 0, "start", line, inputs)
+    state, route = _route(ctx, state, 0, inputs)
+    token = routing.pass_by(ctx, token, 0, route)
+    return _issue(ctx, state, Hop(epoch, 0), token, Mixed(blank, None, None, 0), 0, "start", line, route, inputs)
 
 
 def reissue(ctx: Context, state: State, inputs: Inputs) -> Step:
-    """The last bytes again, under the new epoch, with one full fresh noise of this user's own (theory.md 8.2)."""
+    """The last bytes again, under the new epoch, with one full fresh noise of this user's own (theory.md 8.2), or as
+    many as the next user needs."""
     custody = state.durable.custody
     if custody is None:
         return start_walk(ctx, state, state.bid, inputs)
-    base = visit.read_token(ctx, custody.out)
     step = custody.out_hop.step - 1
-    mixed = ctx.worker.refresh(base.payload, inputs.supply(), max(step, 1))
-    token = visit.extend(ctx, base, mixed, ctx.full, False)
+    state, route = _route(ctx, state, step, inputs)
+    base, units = routing.pass_by(ctx, visit.read_token(ctx, custody.out), step, route), ctx.full
+    if ctx.ledger:
+        units = max(units, routing.missing_units(ctx, base, route.next, 0))
+    supply = ctx.worker.enough(inputs.supply(), units, inputs.supply)
+    mixed = ctx.worker.refresh(base.payload, supply, units, max(step, 1))
+    token = visit.extend(ctx, base, mixed, units, False)
     hop, old = Hop(state.bid, step), custody.hop if custody.next == FINISH else custody.out_hop
     line = view.encode(
         "visit", epoch=list(hop.epoch), step=step, visit=state.durable.visits + 1, cause="reissue", **{"from": None},
         base=[*old.epoch, old.step], **visit.values(ctx, received=base.payload), time=inputs.wall_time,
     )  # fmt: skip
-    return _issue(ctx, state, hop, token, mixed, ctx.full, "reissue", line, inputs)
+    return _issue(ctx, state, hop, token, mixed, units, "reissue", line, route, inputs)
+
+
+def _route(ctx: Context, state: State, step: int, inputs: Inputs) -> tuple[State, Route]:
+    route = routing.choose(ctx, state, step, inputs, barred=frozenset())
+    if route is None:  # enough users answered just now: what was believed of them before is out of date
+        state = state._replace(down={})
+        route = routing.choose(ctx, state, step, inputs, barred=frozenset())
+        assert route is not None
+    return state, route
 
 
 def _issue(
     ctx: Context, state: State, hop: Hop, token: Token, mixed: Mixed, units: int, cause: str, line: str,
-    inputs: Inputs,
+    route: Route, inputs: Inputs,
 ) -> Step:  # fmt: skip
     """Send a token that is not a visit's: an initial one, or one taken up again."""
     durable = state.durable
     number = durable.visits + 1
     custody = Custody(hop, number, cause, UNROUTED, hop, b"", b"", False, units, line, "", b"")
     state = state._replace(durable=durable._replace(custody=custody, visits=number), draft=None, tries=0)
-    route = routing.choose(ctx, state, hop.step, inputs, barred=frozenset())
-    if route is None:  # enough users answered just now: what was believed of them before is out of date
-        state = state._replace(down={})
-        route = routing.choose(ctx, state, hop.step, inputs, barred=frozenset())
-        assert route is not None
     state = visit.route_to(
         ctx, state, route, token, inputs, counts={}, real=False, units=units, contribution=None, mixed=mixed
     )

@@ -60,8 +60,24 @@ def _next_position(ctx: Context, state: State, step: int, now: float) -> Route |
     return Route(FINISH, ctx.total + 1)
 
 
+def pass_by(ctx: Context, token: Token, position: int, route: Route, times: int = 1) -> Token:
+    """Raise W_r by a full noise for every user between ``position`` and the route's: it misses a round.
+
+    When it comes back, its window holds as many contributions of everybody else as rounds, c of them; with c full
+    noises in it, it is worth c^2 / c, what c windows of one round would be worth: S <= K whoever is skipped (ADR 14).
+    ``times`` = -1 takes it back, for bytes that go elsewhere.
+    """
+    if not ctx.ledger or route.step == position + 1:
+        return token
+    ledger = list(token.ledger)
+    for passed in range(position + 1, route.step):
+        ledger[holder_at(ctx, passed)] += times * ctx.full
+    return token._replace(ledger=tuple(ledger))
+
+
 def units_for(ctx: Context, token: Token, receiver: int) -> int:
-    """Noise components this hop adds, by the ledger rule of theory.md 3: the receiver finds one full foreign noise.
+    """Noise components this hop adds, by the ledger rule of theory.md 3: the receiver finds one full foreign noise, and
+    one more for every time it was passed by.
 
     Each hop adds ``share``; before sending to r the sender brings W - W_r up to a full noise. Share 0 is Alg. 1, share
     1 of n - 1 the spread variant. On a release (``FINISH``) everybody but the finisher is a receiver (theory.md 6).

@@ -19,7 +19,7 @@ Payload = NDArray[Any]  # int64 grid values (sums, histograms) or float64 (SGD)
 NO_EPOCH: Epoch = (-1, -1)
 MAX_TOKEN_BYTES = 96 * 1024 * 1024
 _HEAD = struct.Struct("<4sBQQQII")
-_MAGIC = b"NDP1"
+_MAGIC = b"NDP2"
 _DTYPES = {0: np.dtype("<i8"), 1: np.dtype("<f8")}
 _NAMES = {0: "int64", 1: "float64"}  # numpy works the names out anew each time
 

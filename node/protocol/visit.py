@@ -36,9 +36,14 @@ Step = tuple[State, list[Effect]]
 def read_token(ctx: Context, data: bytes) -> Token:
     size = ctx.n if ctx.ledger else 0
     token = decode_token(data, dtype=ctx.worker.dtype, dimension=ctx.worker.dimension, ledger_size=size)
-    if not ctx.worker.fits(token.payload):
+    if not ctx.worker.fits(token.payload) or not _plausible(ctx, token):
         raise TokenError("token outside the plan's bounds")
     return token
+
+
+def _plausible(ctx: Context, token: Token) -> bool:
+    """W_r runs ahead of W by a full noise for every time r was passed by, once a round: nobody is made to add more."""
+    return max(token.ledger, default=0) <= token.noise_units + ctx.full * routing.round_of(ctx, ctx.total)
 
 
 def values(ctx: Context, **payloads: Payload | None) -> dict[str, Any]:
@@ -147,22 +152,25 @@ def _compose(ctx: Context, state: State, draft: Draft, route: Route, inputs: Inp
     )  # fmt: skip
     real = not capped and not edge_full
     forward = capped and ctx.forward_past_cap
+    received = routing.pass_by(ctx, draft.received, custody.hop.step, route)
     if forward:
         units = 0
     elif ctx.ledger:
-        units = routing.units_for(ctx, draft.received, route.next)
+        units = routing.units_for(ctx, received, route.next)
     else:
         units = ctx.full
     closing = route.next == FINISH and ctx.release_all
     contribution = draft.contribution if real else None
-    payload, step = draft.received.payload, max(custody.hop.step, 1)
+    payload, step = received.payload, max(custody.hop.step, 1)
     mixed = Mixed(payload, None, None, 0)
     if not forward:
+        draft = draft._replace(supply=ctx.worker.enough(draft.supply, units, inputs.supply))
+        state = state._replace(draft=draft)
         mixed = ctx.worker.mix(payload, contribution, draft.supply, units, step, closing)
     if draft.opening is not None:
         dummies = draft.opening if mixed.dummies is None else draft.opening + mixed.dummies
         mixed = mixed._replace(dummies=dummies)
-    token = extend(ctx, draft.received, mixed, units, real)
+    token = extend(ctx, received, mixed, units, real)
     counts = _counts(durable, custody, draft.contributions_before + int(real), route.next, real)
     return route_to(
         ctx, state, route, token, inputs, counts, real=real, units=units, contribution=contribution, mixed=mixed
@@ -204,17 +212,16 @@ def _top_up(ctx: Context, state: State, route: Route, inputs: Inputs) -> State:
     """
     durable, custody = state.durable, state.durable.custody
     assert custody is not None
-    token = read_token(ctx, custody.out)
     line = json.loads(custody.sent_line)
-    units = 0
+    token, units = read_token(ctx, custody.out), 0
     if ctx.ledger:
-        if state.handed and custody.next >= 0:
-            token = token._replace(ledger=_with(token.ledger, custody.next, token.noise_units))
+        token = _reread(ctx, state, custody, token, route)
         units = routing.missing_units(ctx, token, route.next, 0)
     closing = route.next == FINISH and ctx.release_all
     mixed = Mixed(token.payload, None, None, 0)
     if units or closing:
-        mixed = ctx.worker.mix(token.payload, None, inputs.supply(), units, max(custody.hop.step, 1), closing)
+        supply = ctx.worker.enough(inputs.supply(), units, inputs.supply)
+        mixed = ctx.worker.mix(token.payload, None, supply, units, max(custody.hop.step, 1), closing)
         token = extend(ctx, token, mixed, units, False)
     # A contribution that was seen stays counted on its edge, refused or not.
     before = custody._replace(real=False) if state.handed else custody
@@ -225,6 +232,15 @@ def _top_up(ctx: Context, state: State, route: Route, inputs: Inputs) -> State:
         ctx, state, route, token, inputs, counts, real=custody.real, units=custody.units + units,
         contribution=contribution, mixed=Mixed(token.payload, merged["noise"], merged["dummies"], 0),
     )  # fmt: skip
+
+
+def _reread(ctx: Context, state: State, custody: Custody, token: Token, route: Route) -> Token:
+    """The ledger of fixed bytes for another route: others are passed by, and who was sent them saw them."""
+    old = Route(custody.next, custody.out_hop.step)
+    token = routing.pass_by(ctx, token, custody.hop.step, old, -1)
+    if state.handed and custody.next >= 0:
+        token = token._replace(ledger=_with(token.ledger, custody.next, token.noise_units))
+    return routing.pass_by(ctx, token, custody.hop.step, route)
 
 
 def _parts(mixed: Mixed) -> tuple[tuple[str, Payload | None], ...]:

@@ -37,6 +37,9 @@ class Content(NamedTuple):
             frozenset(name for name in self.noise if name[0] != user),
         )
 
+    def within(self, later: Content) -> bool:
+        return self.contributions <= later.contributions and self.noise <= later.noise
+
 
 EMPTY = Content(frozenset(), frozenset())
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
@@ -33,6 +34,23 @@ def exposures(sights: Sequence[Content], full: int) -> dict[int, float]:
         outside = np.abs(covariance @ (inverse @ c) - c).max() > _TINY
         worst[user] = float("inf") if outside else float(c @ inverse @ c)
     return worst
+
+
+def ring_ceiling(sights: Sequence[Content], rounds: int) -> float:
+    """What a ring's noise rule promises: S <= K from the tokens of one branch (ADR 14). Each token seen beside it has
+    noise of its own for every contribution of one user in it, and adds at most their number."""
+    branch, beside = list[Content](), list[Content]()
+    for sight in reversed(sights):
+        (branch if not branch or sight.within(branch[-1]) else beside).append(sight)
+    return rounds + sum(_most_new(sight, sights) for sight in beside)
+
+
+def _most_new(sight: Content, sights: Sequence[Content]) -> int:
+    """Most contributions of one user since the last token that led to this one."""
+    before = (other for other in sights if other is not sight and other.within(sight))
+    last = max(before, key=lambda other: len(other.noise) + len(other.contributions))
+    new = Counter(visit[0] for visit in sight.contributions - last.contributions)
+    return max(new.values(), default=0)
 
 
 def ceiling(sights: Sequence[Content], user: int) -> float:

@@ -19,12 +19,12 @@ from node.protocol.messages import (
     Request,
     Result,
 )
-from node.protocol.routing import live
+from node.protocol.routing import live, round_of
 from node.protocol.state import FINISH, UNROUTED, Context, Durable, State
 from node.protocol.values import hop_tag
 from node.protocol.visit import read_token
 from simulator.faults.evidence import Content, Evidence, Sent, ViolationError, Visit
-from simulator.faults.exposure import ceiling, exposures
+from simulator.faults.exposure import ceiling, exposures, ring_ceiling
 
 if TYPE_CHECKING:
     from node.tasks import Task
@@ -213,5 +213,7 @@ class Invariants:
         for ctx in self._contexts:
             sights = self._sights[ctx.me]
             for user, exposure in exposures(sights, ctx.full).items():
-                if exposure > ceiling(sights, user) + 1e-6:
+                rounds = round_of(ctx, ctx.total)
+                most = ring_ceiling(sights, rounds) if ctx.ledger else ceiling(sights, user)
+                if exposure > most + 1e-6:
                     raise ViolationError(f"u{user} has exposure {exposure:g} to u{ctx.me}")

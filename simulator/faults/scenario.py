@@ -84,9 +84,17 @@ SCENARIOS: tuple[Scenario, ...] = (
     Scenario("complete n=6 T=6 edge", _complete(6, 6, caps={"edge": 1})),
 )
 
+#: Long rings: time enough to miss a round and come back.
+LONG_RINGS: tuple[Scenario, ...] = (
+    Scenario("ring n=5 K=9", _ring(5, 9)),
+    Scenario("ring n=5 K=9 holder", _ring(5, 9, "holder")),
+    Scenario("ring n=6 K=9 spread", _ring(6, 9, noise={**_GAUSS, "spread": True})),
+)
+
 #: Also plans for telling stories, which no seed draws.
 STAGES: tuple[Scenario, ...] = (
     *SCENARIOS,
+    *LONG_RINGS,
     Scenario("story: ring of 4, one round", _ring(4, 1)),
     Scenario("story: complete graph of 3", _complete(3, 3)),
 )

@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 
 from simulator.faults.dice import seeded
 from simulator.faults.network import CALM, Weather
-from simulator.faults.scenario import SCENARIOS, STAGES
+from simulator.faults.scenario import LONG_RINGS, SCENARIOS, STAGES
 
 #: Effects before which a process may be killed, with what a Send or Reply carries as its name.
 EFFECTS = (
@@ -99,13 +99,25 @@ def _flicker(random: Random, n: int) -> list[Timed]:
     return events
 
 
+def _outages(random: Random, n: int) -> list[Timed]:
+    """Users that are down for some rounds, one after the other, and take part again."""
+    events, start = [], 0.05
+    for _ in range(random.randint(4, 10)):
+        start += random.random() * 0.3
+        events.append(Timed(start, "kill", random.randrange(n), random.choice((1.0, 2.0, 3.0))))
+    return events
+
+
 def draw(seed: int) -> Schedule:
-    """The schedule of a seed. In ten: one calm, one with an old disk put back, one with flickering disks, one in which
-    somebody who just had the token is lost, and six with anything."""
+    """The schedule of a seed. In twenty: one calm, one with users away for some rounds of a long ring, two with an old
+    disk put back, two with flickering disks, two in which who just had the token is lost, twelve with anything."""
     random = seeded("schedule", seed)
     scenario = random.randrange(len(SCENARIOS))
     n = SCENARIOS[scenario].plan.n
     kind = random.random()
+    if kind < 0.05:
+        scenario = len(SCENARIOS) + random.randrange(len(LONG_RINGS))
+        return Schedule(seed, scenario, timed=tuple(_outages(random, STAGES[scenario].plan.n)))
     if kind < 0.1:
         return Schedule(seed, scenario)
     kills = tuple(_kill(random) for _ in range(random.choice((0, 1, 1, 2, 3))))

@@ -25,6 +25,8 @@ class Faults:
     """What goes wrong, or is done wrong, on the way."""
 
     dead: frozenset[int] = frozenset()  # ring: never reachable
+    away: frozenset[int] = frozenset()  # ring: positions whose user is not reachable then
+    forget_rounds: bool = False  # ring: who was away gets no more noise than who was not
     lose_at: int | None = None  # the token sent for this step is lost with its receiver; its sender re-issues it
     lose_after: int = 0  # so many hops of the lost branch are walked before it is lost
     unrun_at: int | None = None  # this step's holder does nothing with the token; later it takes up what it received
@@ -236,9 +238,12 @@ class Walk:
             return drawn, step + 1
         for position in range(step + 1, self.plan.total_steps + 1):
             holder = (self.start + position - 1) % self.n
-            if holder not in self.faults.dead:
+            if holder not in self.faults.dead and position not in self.faults.away:
                 return holder, position
             self.log(user, "peer", peer=self.names[holder], state="down")
+            if not self.faults.forget_rounds:
+                seen = self.token["seen"]  # who misses a round finds a full noise more when it is back (ADR 14)
+                self.token = {**self.token, "seen": {**seen, holder: seen.get(holder, 0) + self.plan.unit_count}}
         return None, self.plan.total_steps + 1
 
     def run(self) -> Walk:

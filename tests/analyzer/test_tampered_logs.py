@@ -178,6 +178,23 @@ def test_a_ring_skip_without_the_duty_rule_is_found(tmp_path):
     assert check_of(tmp_path, "exposure").number == float("inf")
 
 
+AWAY = frozenset({10, 14})  # n = 5: one user misses the turn of a noise, another the round
+
+
+def test_two_rounds_under_one_noise_are_found(tmp_path):
+    """A full noise in every window is not enough for a user that was away for a round (ADR 14)."""
+    write_run(tmp_path, plan_text("ring", 5, 3), 1, Faults(away=AWAY, forget_rounds=True))
+    check = check_of(tmp_path, "foreign")
+    assert "1 of 2" in check.evidence[0].text
+    assert check_of(tmp_path, "exposure").number == pytest.approx(5.0)
+
+
+def test_two_rounds_under_two_noises_are_fine(tmp_path):
+    """The control of the test above."""
+    write_run(tmp_path, plan_text("ring", 5, 3), 1, Faults(away=AWAY))
+    assert analyze_runs([tmp_path]).status is Status.PASS
+
+
 def test_a_paper_counter_without_skips_is_fine(tmp_path):
     """The control of the test above: without faults the counter and the ledger agree (release apart)."""
     write_run(tmp_path, plan_text("ring", 6, 8, release="holder"), 1, Faults(count_hops=True))

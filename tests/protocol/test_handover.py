@@ -7,7 +7,7 @@ import pytest
 from node.protocol.effects import Log, Note, Persist, Tick
 from node.protocol.messages import Accepted, Already, Declined, Fence, Granted, Handoff, Locate, Offer, Refused, Why
 from node.protocol.state import Phase, Watch
-from node.protocol.values import Hop
+from node.protocol.values import Hop, TokenError
 from node.protocol.visit import read_token
 
 COMPLETE = "complete n=5 T=8 caps"
@@ -146,8 +146,58 @@ def test_who_refused_the_bytes_has_seen_them_in_the_ledger(ring_holder) -> None:
     seen = read_token(ring_holder.ctx, send.request.token)
     ring_holder.answer(send, Refused(Why.BUSY, (0, 3)))
     token = read_token(ring_holder.ctx, ring_holder.state.durable.custody.out)
-    assert token.ledger[send.peer] == seen.noise_units
+    full = ring_holder.ctx.full
+    assert token.ledger[send.peer] == seen.noise_units + full  # and it is passed by: it misses this round
     assert (token.payload == seen.payload).all()  # nothing is taken back, nothing redrawn
+
+
+def test_who_was_passed_by_is_taken_back_when_the_token_comes_to_it_after_all(ring_holder) -> None:
+    """Passed by on the way to a user that refused, then found alive: it misses no round and owes no noise."""
+    send = handed(ring_holder)
+    down = ring_holder.state.down
+    before = read_token(ring_holder.ctx, send.request.token).ledger
+    ring_holder.answer(send, Refused(Why.BUSY, (0, 3)))
+    (second,) = ring_holder.sends(Offer)
+    passing = read_token(ring_holder.ctx, ring_holder.state.durable.custody.out).ledger
+    assert passing[send.peer] > before[send.peer] and passing[second.peer] == before[second.peer]
+    ring_holder.state = ring_holder.state._replace(down=down)  # it answers again
+    ring_holder.answer(second, Declined(Why.BUSY, (0, 3)))
+    (third,) = ring_holder.sends(Offer)
+    token = read_token(ring_holder.ctx, ring_holder.state.durable.custody.out)
+    assert third.peer == send.peer
+    assert token.ledger[send.peer] == passing[send.peer] - ring_holder.ctx.full
+
+
+def test_a_token_that_asks_for_noise_without_end_is_refused(ring_holder) -> None:
+    ctx = ring_holder.ctx
+    token = read_token(ctx, handed(ring_holder).request.token)
+    most = token.noise_units + ctx.full * ctx.total // ctx.n
+    fine = token._replace(ledger=(most, *token.ledger[1:]))
+    assert read_token(ctx, fine.encode()).ledger == fine.ledger
+    with pytest.raises(TokenError):
+        read_token(ctx, token._replace(ledger=(most + 1, *token.ledger[1:])).encode())
+
+
+def test_a_user_back_after_some_rounds_finds_a_full_noise_for_each(user, blank) -> None:
+    """More noise than one supply holds: the next ones behind it, and nothing drawn again for another user."""
+    me = user(RING, 4).checked()
+    token = read_token(me.ctx, blank(me.ctx))
+    back = token._replace(ledger=(2 * me.ctx.full, *token.ledger[1:]))  # the next user, passed by twice
+    me.take(3, Hop((0, 3), 2), back.encode())
+    custody, draft = me.state.durable.custody, me.state.draft
+    assert (custody.next, custody.units) == (0, 3 * me.ctx.full)
+    noise = draft.supply.noise.units
+    sent = read_token(me.ctx, custody.out)
+    assert (sent.payload == token.payload + draft.contribution + noise[: custody.units].sum(axis=0)).all()
+    while me.state.durable.custody.next == 0:  # it is gone again
+        me.answer(me.sends(Offer)[0], None)
+        if me.state.retry_at is not None:
+            me.now = me.state.retry_at
+            me.feed(Tick())
+    custody = me.state.durable.custody
+    assert custody.units == me.ctx.full and me.state.draft.supply is draft.supply
+    assert (read_token(me.ctx, custody.out).payload == token.payload + draft.contribution + noise[0]).all()
+    assert read_token(me.ctx, custody.out).ledger[0] == 3 * me.ctx.full
 
 
 def test_a_contribution_that_left_stays_counted_on_its_edge(holder) -> None:

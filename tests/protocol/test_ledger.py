@@ -1,14 +1,16 @@
-"""The ring's noise rule (theory 3): one full foreign noise in every increment, whoever is skipped or refuses."""
+"""The ring's noise rule (theory 3, ADR 14): whoever is skipped or refuses, every increment holds a full foreign noise,
+and as many of them as it holds contributions of one user, so that S <= K."""
 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from itertools import product
 
 import numpy as np
 import pytest
 
-from node.protocol.routing import holder_at, missing_units, units_for
+from node.protocol.routing import Route, holder_at, missing_units, pass_by, units_for
 from node.protocol.state import FINISH, Context, Mixed
 from node.protocol.values import Token
 from node.protocol.visit import extend
@@ -25,31 +27,36 @@ GO, SKIP, REFUSE = range(3)  # what the user at a position does: take it, not an
 
 
 class Walk:
-    """A ring walk by the rule, with every noise component named after who added it."""
+    """A ring walk by the rule, with every noise component and every contribution named after who added it."""
 
     def __init__(self, ctx: Context) -> None:
         self.ctx = ctx
         self.token = Token(np.zeros(1, np.int64), 0, 0, 0, (0,) * ctx.n)
         self.noise: list[int] = []  # who added each component, in order
-        self.seen: dict[int, int] = {}  # user -> components in the last token it saw or sent
+        self.data: list[int] = []  # who contributed, in order
+        self.seen: dict[int, tuple[int, int]] = {}  # user -> components and contributions in its last token
+        self.exposure: Counter[tuple[int, int]] = Counter()  # (u, v) -> S of u to v
 
-    def add(self, me: int, units: int) -> None:
+    def add(self, me: int, units: int, real: bool) -> None:
         ctx = self.ctx._replace(me=me)
-        self.token = extend(ctx, self.token, Mixed(self.token.payload, None, None, 0), units, False)
+        self.token = extend(ctx, self.token, Mixed(self.token.payload, None, None, 0), units, real)
         self.noise += [me] * units
-
-    def foreign(self, user: int) -> int:
-        """Components of others in the increment ``user`` would see now."""
-        return sum(adder != user for adder in self.noise[self.seen.get(user, 0) :])
+        self.data += [me] * real
+        self.seen[me] = len(self.noise), len(self.data)
 
     def see(self, user: int) -> None:
-        assert self.foreign(user) >= self.ctx.full, f"u{user} sees an increment without one full foreign noise"
-        self.seen[user] = len(self.noise)
+        """The increment of ``user`` ends here: S grows by c^2 over its full noises."""
+        noise, data = self.seen.get(user, (0, 0))
+        foreign = sum(adder != user for adder in self.noise[noise:])
+        assert foreign >= self.ctx.full, f"u{user} sees an increment without one full foreign noise"
+        for giver, count in Counter(self.data[data:]).items():
+            self.exposure[giver, user] += count**2 * self.ctx.full / foreign
+        self.seen[user] = len(self.noise), len(self.data)
 
 
 def walk(ctx: Context, pattern: tuple[int, ...]) -> Walk | None:
     """Follow a pattern of what users at positions 2, 3, ... do; None when a user would have to send to itself."""
-    run, me = Walk(ctx), holder_at(ctx, 1)
+    run, me, here = Walk(ctx), holder_at(ctx, 1), 1
     fresh = True  # nothing of this visit has left yet
     for position, deed in enumerate(pattern, start=2):
         user = holder_at(ctx, position)
@@ -57,10 +64,9 @@ def walk(ctx: Context, pattern: tuple[int, ...]) -> Walk | None:
             return None
         if deed == SKIP:
             continue
-        here = ctx._replace(me=me)
-        run.add(me, units_for(here, run.token, user) if fresh else missing_units(here, run.token, user, 0))
-        run.seen[me] = len(run.noise)
+        _send(run, me, here, Route(user, position), fresh)
         run.see(user)
+        here = position
         if deed == REFUSE:
             fresh = False
             ledger = list(run.token.ledger)
@@ -68,14 +74,19 @@ def walk(ctx: Context, pattern: tuple[int, ...]) -> Walk | None:
             run.token = run.token._replace(ledger=tuple(ledger))
         else:
             me, fresh = user, True
-    finisher = ctx._replace(me=me)
-    run.add(me, units_for(finisher, run.token, FINISH) if fresh else missing_units(finisher, run.token, FINISH, 0))
-    run.seen[me] = len(run.noise)
+    _send(run, me, here, Route(FINISH, len(pattern) + 2), fresh)
     if ctx.release_all:
         for user in range(ctx.n):
             if user != me:
                 run.see(user)
     return run
+
+
+def _send(run: Walk, me: int, here: int, route: Route, fresh: bool) -> None:
+    ctx = run.ctx._replace(me=me)
+    run.token = pass_by(ctx, run.token, here, route)
+    units = units_for(ctx, run.token, route.next) if fresh else missing_units(ctx, run.token, route.next, 0)
+    run.add(me, units, fresh)
 
 
 @pytest.mark.parametrize("spread", [False, True], ids=["Alg. 1", "spread"])
@@ -84,12 +95,36 @@ def walk(ctx: Context, pattern: tuple[int, ...]) -> Walk | None:
 def test_every_increment_holds_a_full_foreign_noise_under_all_skips_and_refusals(
     n: int, length: int, spread: bool, release: bool
 ) -> None:
-    ctx = RINGS.get((n, spread), RINGS[4, spread])
-    names = tuple(f"u{i}" for i in range(n))
-    ctx = ctx._replace(names=names, start=0, full=n - 1 if spread else 1, release_all=release)
+    ctx = ring(n, spread, release)
     deeds = product((GO, SKIP, REFUSE), repeat=length - 1)
     walked = sum(walk(ctx, pattern) is not None for pattern in deeds)
     assert walked > 500
+
+
+@pytest.mark.parametrize("spread", [False, True], ids=["Alg. 1", "spread"])
+@pytest.mark.parametrize(("n", "rounds", "deeds"), [(3, 4, 2), (4, 3, 2), (5, 3, 2), (3, 3, 3)])
+@pytest.mark.parametrize("release", [True, False], ids=["all", "holder"])
+def test_a_ring_of_k_rounds_shows_at_most_k_whoever_is_skipped_and_comes_back(
+    n: int, rounds: int, deeds: int, spread: bool, release: bool
+) -> None:
+    """Theory 3 and 6: S <= K for every pair, under every pattern of deaths, returns and refusals."""
+    ctx = ring(n, spread, release)
+    worst, walked = 0.0, 0
+    for pattern in product(range(deeds), repeat=n * rounds - 1):
+        run = walk(ctx, pattern)
+        if run is None:
+            continue
+        walked += 1
+        most = max(run.exposure.values(), default=0.0)
+        assert most <= rounds + 1e-9, f"S = {most:g} after {pattern}"
+        worst = max(worst, most)
+    assert walked > 100 and worst == pytest.approx(rounds)
+
+
+def ring(n: int, spread: bool, release: bool) -> Context:
+    ctx = RINGS.get((n, spread), RINGS[4, spread])
+    names = tuple(f"u{i}" for i in range(n))
+    return ctx._replace(names=names, start=0, full=n - 1 if spread else 1, release_all=release)
 
 
 @pytest.mark.parametrize("n", [3, 4, 5, 6])

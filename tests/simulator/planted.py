@@ -56,6 +56,11 @@ def count_hops_instead_of_positions(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(routing, "missing_units", missing_units)
 
 
+def forget_who_was_passed_by(patch: pytest.MonkeyPatch) -> None:
+    """One full noise in every window, however many rounds it covers."""
+    patch.setattr(routing, "pass_by", lambda ctx, token, position, route, times=1: token)
+
+
 def reissue_without_fresh_noise(patch: pytest.MonkeyPatch) -> None:
     """The last token again, as it is."""
     send = issue._issue
@@ -142,6 +147,7 @@ def accept_a_late_duplicate_after_a_refusal(patch: pytest.MonkeyPatch) -> None:
 BUGS: tuple[Plant, ...] = (
     redraw_noise_on_resend,
     count_hops_instead_of_positions,
+    forget_who_was_passed_by,
     reissue_without_fresh_noise,
     acknowledge_before_journaling,
     reroute_after_an_indefinite_timeout,

@@ -29,6 +29,7 @@ def first_failure() -> tuple[int, str] | None:
 EXPECTED = {
     "redraw_noise_on_resend": "noise redrawn",
     "count_hops_instead_of_positions": "can read raw contributions",
+    "forget_who_was_passed_by": "has exposure",
     "reissue_without_fresh_noise": "without one full fresh noise",
     "acknowledge_before_journaling": "",
     "reroute_after_an_indefinite_timeout": "a silent fork",

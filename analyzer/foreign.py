@@ -1,0 +1,80 @@
+"""Did everything anybody saw hold enough noise of others?"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from analyzer.integrity import Run, uses_ledger
+from analyzer.lineage import LOST, Ints
+from analyzer.tables import Findings
+from analyzer.verdict import Check, from_findings
+from network_dp.plan import Plan
+
+
+def checks(run: Run) -> list[Check]:
+    """Randomised response has no noise to count; its answers cover each other."""
+    return [] if run.plan.noise.mechanism == "rr" else [foreign_noise(run)]
+
+
+def foreign_noise(run: Run) -> Check:
+    """Every increment holds a full noise of others; on a ring, one for every round since its user last had it."""
+    plan, lineage, ledger, findings = run.plan, run.lineage, run.ledger, Findings()
+    full = plan.unit_count
+    sents = lineage.sents
+    seen: Ints = np.flatnonzero((sents["to"] >= 0) & (ledger.anchor != LOST))
+    noise = ledger.increment(seen, ledger.units_after)
+    content = ledger.increment(seen, ledger.contributions_after)
+    owed = full * _full_noises(plan, sents["to"][seen], _held_at(run, ledger.anchor[seen]), sents["step"][seen])
+    for place in np.flatnonzero((content > 0) & (noise < owed)):
+        row = int(seen[place])
+        to = run.logs.name(int(sents["to"][row]))
+        text = f"showed {to} {content[place]} contributions under {noise[place]} of {owed[place]} noise units"
+        run.line(findings, row, f"{text} (step {sents['step'][row]})")
+    if plan.walk.release == "all" and lineage.complete:
+        _released(run, full, findings)
+    smallest = int(noise[content > 0].min()) if np.any(content > 0) else 0
+    return from_findings(
+        "foreign",
+        "Everything anybody saw held a full foreign noise",
+        findings,
+        f"smallest {smallest / full:.3g} full noises in {len(seen)} sights",
+        "1 full noise a round" if uses_ledger(plan) else "1 full noise",
+        "Between two sights of the same user, others added at least one full noise if they added any data"
+        + ("; one for every round, if it was passed by." if uses_ledger(plan) else "."),
+        "theory.md 3, 6",
+        enough=run.whole,
+    )
+
+
+def _held_at(run: Run, rows: Ints) -> Ints:
+    """Where the sender of each row held the token, as far as logs say; 0 for no row: nobody did before the start."""
+    visits = run.lineage.received[rows]
+    known, latest = run.logs.visits["step"][visits], run.lineage.sents["step"][rows] - 1
+    return np.where(rows >= 0, np.where(visits >= 0, known, latest), 0).astype(np.int64)
+
+
+def _full_noises(plan: Plan, users: Ints, after: Ints, before: Ints) -> Ints:
+    """Full noises between two positions: one, and one for each of the user's positions in between (ADR 14)."""
+    if not uses_ledger(plan):
+        return np.ones(len(users), dtype=np.int64)
+    first = (users.astype(np.int64) - plan.index(plan.walk.starter)) % plan.n + 1
+    return 1 + (before - 1 - first) // plan.n - (after - first) // plan.n
+
+
+def _released(run: Run, full: int, findings: Findings) -> None:
+    """The published token is one more sight for everybody but the finisher."""
+    lineage, ledger, plan = run.lineage, run.ledger, run.plan
+    finish = int(lineage.accepted[-1])
+    others: Ints = np.flatnonzero(np.arange(plan.n) != lineage.sents["user"][finish])
+    places = ledger.last_position[others]
+    rows = np.where(places >= 0, lineage.accepted[places], -1)
+    end = np.full(len(others), plan.total_steps + 1)
+    owed = full * _full_noises(plan, others, _held_at(run, rows), end)
+    noise, data = (
+        values[finish] - np.where(rows >= 0, values[rows], 0)
+        for values in (ledger.units_after, ledger.contributions_after)
+    )
+    for place in np.flatnonzero((data > 0) & (noise < owed)):
+        name, shown, found = run.logs.name(int(others[place])), data[place], noise[place]
+        text = f"the released result shows {name} {shown} contributions under {found} of {owed[place]} units"
+        run.line(findings, finish, text)
