@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from analyzer.ledger import Ledger
-from analyzer.lineage import Ints, Lineage, is_reissue
+from analyzer.lineage import Ints, Lineage, held_at, is_reissue
 from analyzer.tables import NOBODY, REISSUE, START, Findings, Logs
 from analyzer.values import StepRule, digest, dimension
 from analyzer.verdict import Check, Status, from_findings
@@ -82,9 +82,7 @@ def every_step_once(run: Run) -> Check:
     """The accepted branch: start, then every step once (ring: dead users' positions may be jumped over)."""
     logs, lineage, findings = run.logs, run.lineage, Findings()
     chain = lineage.accepted
-    rows = lineage.received[chain]
-    known = rows >= 0
-    steps = np.where(known, logs.visits["step"][np.maximum(rows, 0)], lineage.sents["step"][chain] - 1)
+    steps = held_at(logs, lineage, chain)
     taken_up = is_reissue(logs, lineage)[chain]
     ring = run.plan.walk.topology == "ring"
     last = 0

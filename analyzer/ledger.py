@@ -20,6 +20,7 @@ class Ledger:
 
     units_after: Ints
     contributions_after: Ints
+    ghosts_after: Ints  # tokens of users whose logs are missing
     anchor: Ints  # row, ROOT, or LOST
     position: Ints  # place on the accepted branch, -1 beside it
     last_position: Ints  # per user: its last place on the accepted branch, -1 if it has none
@@ -64,6 +65,9 @@ def build(lineage: Lineage, n_users: int) -> Ledger:
     position[chain] = np.arange(len(chain))
     units_after, contributions_after = np.zeros(size, dtype=np.int64), np.zeros(size, dtype=np.int64)
     units_after[chain], contributions_after[chain] = np.cumsum(units[chain]), np.cumsum(real[chain])
+    ghost = (np.arange(size) >= size - lineage.n_ghosts).astype(np.int64)
+    ghosts_after = np.zeros(size, dtype=np.int64)
+    ghosts_after[chain] = np.cumsum(ghost[chain])
     anchor = np.full(size, LOST, dtype=np.int64)
     last = [ROOT if lineage.complete else LOST] * n_users
     places: dict[int, list[int]] = {}
@@ -80,14 +84,16 @@ def build(lineage: Lineage, n_users: int) -> Ledger:
         if above >= 0:
             units_after[row] = units_after[above]
             contributions_after[row] = contributions_after[above]
+            ghosts_after[row] = ghosts_after[above]
         units_after[row] += units[row]
         contributions_after[row] += real[row]
+        ghosts_after[row] += ghost[row]
         if receivers[row] >= 0:
             anchor[row] = branches.anchor(row, receivers[row])
     last_position = np.full(n_users, -1, dtype=np.int64)
     for user, held in places.items():
         last_position[user] = held[-1]
-    return Ledger(units_after, contributions_after, anchor, position, last_position)
+    return Ledger(units_after, contributions_after, ghosts_after, anchor, position, last_position)
 
 
 def _parents_first(parent: list[int], position: Ints) -> list[int]:

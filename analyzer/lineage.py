@@ -221,6 +221,14 @@ def is_reissue(logs: Logs, lineage: Lineage) -> Bools:
     return mask
 
 
+def held_at(logs: Logs, lineage: Lineage, rows: Ints) -> Ints:
+    """The step at which the sender of each row held the token; without its log, the one before the receiver's."""
+    visits, before = lineage.received[rows], lineage.sents["step"][rows] - 1
+    if not len(logs.visits):
+        return np.asarray(before, dtype=np.int64)
+    return np.where(visits >= 0, logs.visits["step"][visits], before).astype(np.int64)
+
+
 def contributions_per_user(sents: Rows, n_users: int) -> Ints:
     """Real contributions that left each user, on all branches; a visit that left several times gave one."""
     real = sents[sents["real"]]

@@ -76,17 +76,33 @@ class Sights:
 
     @property
     def most_extra(self) -> int:
-        """What tokens seen beside the accepted branch add at most to one user's S: each as much as contributions of one
-        user are in it, for it has a full noise of its own for each of them."""
-        receivers = {*self._to[self.lost].tolist(), *self._sents["to"][self._beside].tolist()}
-        if len(self._dropped_ends):
-            receivers = set(range(self._n))
-        return max((self._extra_of(user) for user in receivers), default=0)
+        """What tokens seen beside the accepted branch add at most to one user's S on a ring: each 1, or as many
+        contributions of one user as it holds since that observer's last sight. A token whose content is all in the
+        branch, refused or lost, adds nothing: it only cuts a window in two."""
+        beside = [row for row in self._beside.tolist() if not self._in_branch(row)]
+        ends = self._dropped_ends.tolist()
+        seen: dict[int, list[int]] = {user: list(ends) for user in range(self._n)} if ends else {}
+        for row in beside:
+            seen.setdefault(int(self._sents["to"][row]), []).append(row)
+        return max((sum(self._new_in(row, user) for row in rows) for user, rows in seen.items()), default=0)
 
-    def _extra_of(self, user: int) -> int:
-        observer: Bools = np.arange(self._n) == user
-        counts = (contributions_per_user(self._sents[path], self._n) for path in self._extra_sights(observer))
-        return sum(max(1, int(count.max())) for count in counts)
+    def _in_branch(self, row: int) -> bool:
+        """Is it an earlier send of a visit of the branch, with no more in it?"""
+        user, visit, units, real = (self._sents[name][row] for name in ("user", "visit", "units", "real"))
+        place = self._place_of_visit.get((int(user), int(visit)))
+        if place is None:
+            return False
+        kept = self._sents[self._chain[place]]
+        return bool(real == kept["real"] and units <= kept["units"])
+
+    def _new_in(self, row: int, observer: int) -> int:
+        """Most contributions of one user in a token since the last one the observer sent or saw on the way to it."""
+        path = [row]
+        while (row := int(self._parent[row])) >= 0 and self._sents["user"][row] != observer:
+            if self._sents["to"][row] == observer:
+                break
+            path.append(row)
+        return max(1, int(contributions_per_user(self._sents[path], self._n).max()))
 
     def _visits_with_several_sends(self) -> dict[tuple[int, int], list[int]]:
         """Visits that left more than once with different amounts of noise: (user, visit) -> amounts, ascending."""

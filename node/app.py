@@ -49,6 +49,7 @@ VERSION = "0.1.0"
 GRACE_S = 0.3
 WARM_CHANNELS = 16  # connections kept open to peers met before
 LONG_TOKEN_BYTES = 1 << 16
+AHEAD, AHEAD_RING = 2, 3  # noises: one visit of a ring may need several (ADR 14)
 SLOW_NOISE_BYTES = 1 << 22  # from here on a token's noise takes longer to draw than peers should wait for an answer
 CROWD = 200  # among more users a peer is seldom met again, and every open connection costs both ends memory
 
@@ -152,7 +153,10 @@ async def _with_journal(
         values = result_file.describe(plan, task, effect, len(ledger))
         result_file.write(bundle.state / "result.json", values)
 
-    stock = Stock(lambda: worker.supplies(source), aside=source.secure and token_bytes > SLOW_NOISE_BYTES)
+    stock = Stock(
+        lambda: worker.supplies(source), least=AHEAD_RING if ctx.ledger else AHEAD,
+        aside=source.secure and token_bytes > SLOW_NOISE_BYTES,
+    )  # fmt: skip
     runtime = Runtime(
         ctx, journal, view_log, client, dice, stock, finished, options.on_progress, crash
     )

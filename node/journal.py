@@ -30,7 +30,7 @@ from node.protocol.state import Custody, Durable
 from node.protocol.values import Epoch, Hop
 from node.shelf import Shelf, Shelved, sync_folder
 
-MAGIC: Final = b"NDPJRN3\n"
+MAGIC: Final = b"NDPJRN4\n"
 COMPACT_BYTES: Final = 1 << 20
 COMPACT_FACTOR: Final = 8  # how many times the whole state a history may grow to
 WHOLE_BYTES: Final = 1 << 16  # a record up to this long is one write

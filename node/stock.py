@@ -15,25 +15,24 @@ from contextlib import suppress
 
 from node.worker import Supply
 
-LEAST = 2  # number of noises drawn ahead
-
 
 class Stock:
     """Belongs to the event loop: only the drawing itself is ever in the thread."""
 
-    def __init__(self, draw: Callable[[], list[Supply]], *, aside: bool) -> None:
+    def __init__(self, draw: Callable[[], list[Supply]], *, least: int, aside: bool) -> None:
         self._draw = draw
+        self._least = least  # number of noises kept ahead
         self._loop = asyncio.get_running_loop()
         self._helper = ThreadPoolExecutor(1) if aside else None
         self._under_way: Future[list[Supply]] | None = None
         self._drawn: deque[Supply] = deque()
         self._closed = False
-        while len(self._drawn) < LEAST:
+        while len(self._drawn) < self._least:
             self._drawn.extend(draw())
 
     @property
     def low(self) -> bool:
-        return len(self._drawn) <= LEAST
+        return len(self._drawn) <= self._least
 
     def take(self) -> Supply:
         """The next noise; with none at hand, one is waited for: the visit cannot go on without."""
@@ -48,9 +47,9 @@ class Stock:
         if self._closed:
             return
         if self._helper is None:
-            while len(self._drawn) < LEAST:
+            while len(self._drawn) < self._least:
                 self._drawn.extend(self._draw())
-        elif self._under_way is None and len(self._drawn) < LEAST:
+        elif self._under_way is None and len(self._drawn) < self._least:
             self._under_way = self._helper.submit(self._draw)
             self._under_way.add_done_callback(self._tell)
 

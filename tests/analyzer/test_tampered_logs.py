@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+
 import pytest
 
 from analyzer.analysis import analyze_runs
@@ -193,6 +195,18 @@ def test_two_rounds_under_two_noises_are_fine(tmp_path):
     """The control of the test above."""
     write_run(tmp_path, plan_text("ring", 5, 3), 1, Faults(away=AWAY))
     assert analyze_runs([tmp_path]).status is Status.PASS
+
+
+def test_a_missing_log_of_a_ring_with_users_away_proves_nothing(tmp_path):
+    """What the log does not show may be more than one component: neither sights nor exposure may be held against it."""
+    noise = "sigma = 2.0\ngrid = 0.0009765625\nspread = true"
+    run = tmp_path / "run"
+    write_run(run, plan_text("ring", 5, 4, noise=noise), 1, Faults(away=AWAY))
+    assert analyze_runs([run]).status is Status.PASS
+    for user in ("user-3", "user-4"):
+        shutil.move(run / "users" / user, tmp_path)
+        assert analyze_runs([run]).status is Status.UNKNOWN
+        shutil.move(tmp_path / user, run / "users")
 
 
 def test_a_paper_counter_without_skips_is_fine(tmp_path):

@@ -106,7 +106,7 @@ def test_damage_of_any_byte_in_the_middle_is_refused(tmp_path: Path) -> None:
             assert (tmp_path / "journal").read_bytes() == bytes(damaged), "evidence is left alone"
 
 
-@pytest.mark.parametrize("start", [b"NDPJRN1\n", b"NDPJRN2\n", b"{}\n", b"something else entirely"])
+@pytest.mark.parametrize("start", [b"NDPJRN1\n", b"NDPJRN2\n", b"NDPJRN3\n", b"{}\n", b"something else entirely"])
 def test_another_file_in_its_place_is_refused_and_left_alone(start: bytes, tmp_path: Path) -> None:
     (tmp_path / "journal").write_bytes(start)
     with pytest.raises(CorruptJournalError):

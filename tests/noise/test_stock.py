@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from node.noise import SystemSource
-from node.stock import LEAST, Stock
+from node.stock import Stock
 from node.tasks import Noise
 from node.worker import Supply
 
@@ -42,7 +42,7 @@ def number(supply: Supply) -> int:
 @pytest.mark.parametrize("aside", [False, True])
 def test_every_noise_is_handed_out_once_and_in_order(aside: bool) -> None:
     async def walk() -> list[int]:
-        stock, seen = Stock(Numbered(), aside=aside), []
+        stock, seen = Stock(Numbered(), least=2, aside=aside), []
         for visit in range(60):
             seen.append(number(stock.take()))
             if visit % 3 == 0:
@@ -58,7 +58,7 @@ def test_every_noise_is_handed_out_once_and_in_order(aside: bool) -> None:
 def test_a_draw_under_way_leaves_the_loop_free_and_is_waited_for_only_when_none_is_left() -> None:
     async def walk() -> None:
         draw = Numbered()
-        stock = Stock(draw, aside=True)
+        stock = Stock(draw, least=2, aside=True)
         draw.gate.clear()
         first = stock.take()
         stock.restock()
@@ -71,7 +71,7 @@ def test_a_draw_under_way_leaves_the_loop_free_and_is_waited_for_only_when_none_
         assert [number(supply) for supply in (first, second, third)] == [0, 1, 2]
         await asyncio.sleep(0.2)
         assert number(stock.take()) == 3, "what was told afterwards was collected already"
-        assert draw.most_at_once == 1 and threading.get_ident() not in draw.threads[LEAST:]
+        assert draw.most_at_once == 1 and threading.get_ident() not in draw.threads[2:]
         stock.close()
 
     asyncio.run(walk())
@@ -86,7 +86,7 @@ def test_closing_with_a_draw_under_way_is_quiet(capfd: pytest.CaptureFixture[str
     draw = Numbered()
 
     async def leave() -> None:
-        stock = Stock(draw, aside=True)
+        stock = Stock(draw, least=2, aside=True)
         draw.gate.clear()
         stock.take()
         stock.restock()
