@@ -265,3 +265,12 @@ def test_two_sgd_colluders_are_searched_exactly(tmp_path):
     worst = max(measure.column([a, b]).max() for a in range(5) for b in range(a))
     (found,) = analysis.privacy.collusions
     assert found.exact and found.exposure == pytest.approx(worst, rel=1e-12)
+
+
+def test_a_refused_token_earns_a_ring_no_allowance(tmp_path):
+    """All that is in it is in the branch too: it cuts a window in two, and S <= K as before. A fork is allowed for."""
+    text = plan_text("ring", 5, 3)
+    write_run(tmp_path / "refused", text, 1, Faults(refuse_at=8))
+    write_run(tmp_path / "forked", text, 1, Faults(lose_at=8, lose_after=2))
+    refused, forked = (analyze_runs([tmp_path / name]).runs[0].privacy for name in ("refused", "forked"))
+    assert (refused.limit, forked.limit) == (3.0, 4.0)
