@@ -180,7 +180,7 @@ class Inputs(NamedTuple):
     dice: Dice
     supply: Callable[[], Any]  # the next pre-drawn noise; each is handed out once
     wall_time: float = 0.0
-    digest: Callable[[bytes], bytes] = digest  # the same function, however it is computed
+    digest: Callable[[bytes | memoryview], bytes] = digest  # the same function, however it is computed
 
 
 class Mixed(NamedTuple):
