@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from node.protocol.digests import digest
+from node.protocol.values import Octets
 
 WORTH_A_THREAD_BYTES = 4 << 20
 
 
-def digest_on_two_cores(data: bytes | memoryview) -> bytes:
+def digest_on_two_cores(data: Octets) -> bytes:
     return digest(data, threads=2 if len(data) >= WORTH_A_THREAD_BYTES else 1)

@@ -11,10 +11,12 @@ from typing import Any
 
 from blake3 import blake3
 
+from node.protocol.values import Octets
+
 LONG_BYTES = 512 * 1024
 
 
-def digest(data: bytes | memoryview, *, threads: int = 1) -> bytes:
+def digest(data: Octets, *, threads: int = 1) -> bytes:
     if len(data) <= LONG_BYTES:
         return hashlib.sha256(data).digest()
     return blake3(data, max_threads=threads).digest()
@@ -26,7 +28,7 @@ class RunningDigest:
     def __init__(self, size: int) -> None:
         self._hash: Any = hashlib.sha256() if size <= LONG_BYTES else blake3()
 
-    def update(self, piece: bytes | memoryview) -> None:
+    def update(self, piece: Octets) -> None:
         self._hash.update(piece)
 
     def digest(self) -> bytes:

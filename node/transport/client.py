@@ -169,7 +169,7 @@ class Client:
     def _pieces(self, handoff: Handoff) -> Iterator[Any]:
         """A hand-over as messages: one, or the first and its chunks, each made when the one before is on its way."""
         token, size = handoff.token, len(handoff.token)
-        first = token if size <= INLINE_BYTES else token[:CHUNK_BYTES]
+        first = bytes(token if size <= INLINE_BYTES else token[:CHUNK_BYTES])
         message = self._request(handoff.hop)
         head = message.handoff
         head.grant, head.key, head.size, head.token = handoff.grant, handoff.key, size, first

@@ -13,7 +13,6 @@ from typing import Any
 
 import grpc
 import grpc.aio
-import numpy as np
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from node.config import Bundle
@@ -138,7 +137,7 @@ class PeerService(peer_pb2_grpc.PeerServicer):  # type: ignore[misc]
         """A token and its digest from its first piece and the chunks that follow, each hashed and put in its place while
         the next is on its way; None when they are not what was announced."""
         head = codec.chunk_head(self._frame, hop, CHUNK_BYTES)
-        whole, running = np.empty(handoff.size, np.uint8).data, RunningDigest(handoff.size)
+        whole, running = values.room(handoff.size), RunningDigest(handoff.size)
         piece, at = handoff.token, 0
         while piece and at + len(piece) <= len(whole):
             running.update(piece)
@@ -227,5 +226,5 @@ async def start_server(bundle: Bundle, service: PeerService, health: HealthServi
 def _take_requests_as_bytes(service: PeerService, server: grpc.aio.Server) -> None:
     """Hop gets its requests as they came: protobuf would copy a chunk twice. A registered handler takes precedence over a
     generic one, and a later one over an earlier."""
-    hop = grpc.stream_stream_rpc_method_handler(service.Hop, response_serializer=pb.HopAnswer.SerializeToString)
+    hop: Any = grpc.stream_stream_rpc_method_handler(service.Hop, response_serializer=pb.HopAnswer.SerializeToString)
     server.add_registered_method_handlers(codec.SERVICE, {"Hop": hop})
