@@ -1,7 +1,7 @@
 """The digest of a token's bytes: what both ends of a hop log (under a key), and what the journal is checked against.
 
-SHA-256, and BLAKE3 for long bytes: half the work there, and it can be done by more cores than one. Two byte strings with
-one digest would be a collision of one of the two.
+SHA-256, and BLAKE3 for long bytes: half the work there, and more cores than one can share it. A run's tokens are all of
+one size, so two of them with one digest would be a collision of the one or the other.
 """
 
 from __future__ import annotations

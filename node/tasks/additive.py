@@ -13,8 +13,8 @@ from network_dp.plan import Plan
 from node.noise import Source, discrete_gaussian, discrete_laplace
 from node.tasks.base import LocalData, Noise, Payload, PayloadError, Tally, TaskError
 from node.tasks.data import Table
-from node.tasks.pieces import over_pieces
 from node.tasks.fixed_point import PAYLOAD_LIMIT, check_grid, coordinate_bound, grid_of, to_grid, unit_scale
+from node.tasks.pieces import over_pieces
 
 FEW = 16
 

@@ -16,6 +16,8 @@ WORTH_A_THREAD = 1 << 19
 
 def over_pieces(work: Callable[[slice], T], size: int) -> list[T]:
     """``work`` done for every piece of ``size`` numbers, its results in their order."""
+    if size <= PIECE:
+        return [work(slice(0, size))]
     pieces = [slice(at, min(at + PIECE, size)) for at in range(0, size, PIECE)]
     if size < WORTH_A_THREAD:
         return [work(piece) for piece in pieces]

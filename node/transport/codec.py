@@ -87,7 +87,15 @@ def request_in(data: bytes) -> Any:
     try:
         return pb.HopRequest.FromString(data)
     except DecodeError:
-        raise WireError("not a request") from None
+        raise WireError("not a request of this protocol") from None
+
+
+def question_in(data: bytes) -> Any:
+    """An offer, or the first message of a hand-over."""
+    request = request_in(data)
+    if request.WhichOneof("body") not in ("offer", "handoff"):
+        raise WireError("an offer or a hand-over was expected")
+    return request
 
 
 def chunk_head(frame: Frame, hop: Hop, size: int) -> bytes:
