@@ -23,7 +23,8 @@ class VectorSum(AdditiveTask):
         assert isinstance(plan.task, CustomTask)
         super().__init__(plan, plan.task.dimension)
         self._noisy = bool(plan.task.options["noise"])
-        self._nothing = Noise(np.zeros((plan.unit_count, self.dimension), dtype=np.int64))
+        shape = (plan.unit_count, 0 if self._noisy else self.dimension)
+        self._nothing = Noise(np.full(shape, 0, dtype=np.int64))  # written: reading it costs what reading noise costs
 
     def prepare(self, table: Table) -> LocalData:
         return self.grid_rows(table.values)
