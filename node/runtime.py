@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 from node.errors import DiskFullError
-from node.hashing import digest_in_halves
+from node.hashing import digest_on_two_cores
 from node.journal import Journal
 from node.protocol.effects import (
     Answered,
@@ -123,7 +123,7 @@ class Runtime:
         self._set_timer()
 
     def _transition(self, event: Event) -> None:
-        inputs = Inputs(self._loop.time(), self._dice, self._take_supply, time.time(), digest_in_halves)
+        inputs = Inputs(self._loop.time(), self._dice, self._take_supply, time.time(), digest_on_two_cores)
         after, effects = step(self._ctx, self._state, event, inputs)
         if effects and isinstance(effects[0], Persist):
             try:

@@ -15,6 +15,7 @@ import numpy as np
 from node.noise import Source
 from node.protocol.state import Mixed
 from node.protocol.values import Payload
+from node.tasks.additive import AdditiveTask
 from node.tasks.base import LocalData, Noise, PayloadError, Task
 
 MOST_AHEAD = 32
@@ -67,12 +68,13 @@ class BoundTask:
         return self._task.contribution(payload, self._data, index)
 
     def mix(
-        self, payload: Payload, contribution: Payload | None, supply: Supply, units: int, step: int, closing: bool
-    ) -> Mixed:
+        self, payload: Payload, contribution: Payload | None, supply: Supply, units: int, step: int, closing: bool,
+        out: Payload | None = None,
+    ) -> Mixed:  # fmt: skip
         """payload + contribution + the first ``units`` components (+ closing elements on a release)."""
         task = self._task
         added = task.noise_sum(supply.noise, units, contribution)
-        sent = task.apply(payload, contribution, added, step)
+        sent = self._applied(payload, contribution, added if units else None, step, out)
         noise: Payload | None = added
         dummies: Payload | None = None
         n_dummies = 0
@@ -84,6 +86,16 @@ class BoundTask:
             dummies = last if dummies is None else dummies + last
             n_dummies += task.closing_dummies
         return Mixed(sent, noise, dummies, n_dummies)
+
+    def _applied(
+        self, payload: Payload, contribution: Payload | None, noise: Payload | None, step: int, out: Payload | None
+    ) -> Payload:
+        """In ``out``, where the task is a plain sum and somebody has a place for it."""
+        task = self._task
+        if out is None or not isinstance(task, AdditiveTask) or type(task).apply is not AdditiveTask.apply:
+            return task.apply(payload, contribution, noise, step)
+        task.apply_into(out, payload, contribution, noise)
+        return out
 
     def enough(self, supply: Supply, units: int, fresh: Callable[[], Supply]) -> Supply:
         """The same noise, with as many fresh components behind it as ``units`` components need."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import NamedTuple
 
-from node.protocol.values import NO_EPOCH, NO_HOP, Epoch, Hop
+from node.protocol.values import NO_EPOCH, NO_HOP, Epoch, Hop, Octets
 
 
 class Why(Enum):
@@ -52,7 +52,7 @@ class Handoff(NamedTuple):
     hop: Hop
     grant: bytes
     key: bytes
-    token: bytes
+    token: Octets
     digest: bytes = b""
 
 

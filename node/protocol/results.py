@@ -23,7 +23,7 @@ def finish(ctx: Context, state: State, inputs: Inputs) -> Step:
     end = inputs.dice.secret(END_BYTES)
     kept = b"" if ctx.release_all else end + custody.out
     state = state._replace(durable=state.durable._replace(kept=kept), draft=None, handed=True)
-    result = Result(custody.hop.epoch, end, custody.out if ctx.release_all else b"")
+    result = Result(custody.hop.epoch, end, bytes(custody.out) if ctx.release_all else b"")
     state, effects = publish(ctx, state, result, inputs)
     return state, [Log(custody.sent_line), *effects]
 

@@ -15,7 +15,7 @@ from network_dp.plan import Timing
 from node.protocol.digests import digest
 from node.protocol.messages import Located, Promise, Result
 from node.protocol.record import Record
-from node.protocol.values import NO_EPOCH, NO_HOP, Epoch, Hop, Payload, Token
+from node.protocol.values import NO_EPOCH, NO_HOP, Epoch, Hop, Octets, Payload, Token
 
 
 class Phase(Enum):
@@ -57,7 +57,7 @@ class Custody(NamedTuple):
     cause: str
     next: int  # UNROUTED: the task has not run yet (``out`` is what was received); FINISH: the walk ended here
     out_hop: Hop
-    out: bytes
+    out: Octets
     key: bytes
     real: bool
     units: int
@@ -180,7 +180,7 @@ class Inputs(NamedTuple):
     dice: Dice
     supply: Callable[[], Any]  # the next pre-drawn noise; each is handed out once
     wall_time: float = 0.0
-    digest: Callable[[bytes], bytes] = digest  # the same function, however it is computed
+    digest: Callable[[Octets], bytes] = digest  # the same function, however it is computed
 
 
 class Mixed(NamedTuple):
@@ -206,8 +206,11 @@ class Worker(Protocol):
     def contribute(self, payload: Payload, index: int, supply: Any) -> Payload: ...
 
     def mix(
-        self, payload: Payload, contribution: Payload | None, supply: Any, units: int, step: int, closing: bool
-    ) -> Mixed: ...
+        self, payload: Payload, contribution: Payload | None, supply: Any, units: int, step: int, closing: bool,
+        out: Payload | None = None,
+    ) -> Mixed:  # fmt: skip
+        """``out``: where the outgoing payload may be put; a worker that cannot makes an array of its own."""
+        ...
 
     def enough(self, supply: Any, units: int, fresh: Callable[[], Any]) -> Any: ...
 

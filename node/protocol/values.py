@@ -14,10 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 Epoch = tuple[int, int]
+Octets = bytes | memoryview  # of a token; a long one is a view that can only be read
 Payload = NDArray[Any]  # int64 grid values (sums, histograms) or float64 (SGD)
 
 NO_EPOCH: Epoch = (-1, -1)
 MAX_TOKEN_BYTES = 96 * 1024 * 1024
+PAGE_BYTES = 4096
 _HEAD = struct.Struct("<4sBQQQII")
 _MAGIC = b"NDP2"
 _DTYPES = {0: np.dtype("<i8"), 1: np.dtype("<f8")}
@@ -50,16 +52,49 @@ class Token(NamedTuple):
     noise_units: int
     ledger: tuple[int, ...]
 
-    def encode(self) -> bytes:
-        kind = 0 if self.payload.dtype == np.int64 else 1
+    @property
+    def _kind(self) -> int:
+        return 0 if self.payload.dtype == np.int64 else 1
+
+    def head(self) -> bytes:
+        """The bytes in front of the payload's."""
         head = _HEAD.pack(
-            _MAGIC, kind, self.contributions, self.dummies, self.noise_units, len(self.ledger), self.payload.size
+            _MAGIC, self._kind, self.contributions, self.dummies, self.noise_units, len(self.ledger), self.payload.size
         )
-        body = np.ascontiguousarray(self.payload, dtype=_DTYPES[kind])  # joined without a copy of its own
-        return b"".join((head, struct.pack(f"<{len(self.ledger)}Q", *self.ledger), body.data))
+        return head + struct.pack(f"<{len(self.ledger)}Q", *self.ledger)
+
+    def encode(self) -> bytes:
+        body = np.ascontiguousarray(self.payload, dtype=_DTYPES[self._kind])  # joined without a copy of its own
+        return b"".join((self.head(), body.data))
 
 
-def decode_token(data: bytes, *, dtype: str, dimension: int, ledger_size: int) -> Token:
+def room(size: int) -> memoryview:
+    """For the bytes of a long token. Its end, which is its last number's, is at a multiple of eight: reckoning with
+    numbers that lie across such places takes half as long again. All blocks are whole pages, so that one serves another
+    token as well."""
+    gap = -size % PAGE_BYTES
+    return np.empty(gap + size, np.uint8)[gap:].data
+
+
+class Sheet:
+    """Where a long token is written: its payload straight into its place, then the head in front of it."""
+
+    def __init__(self, like: Token) -> None:
+        start = len(like.head())
+        self._whole = room(start + like.payload.nbytes)
+        self.payload: Payload = np.frombuffer(self._whole, dtype=like.payload.dtype, offset=start)
+
+    def encode(self, token: Token) -> Octets:
+        """As ``token.encode()``; without a copy when its payload is the one written here."""
+        if token.payload is not self.payload:
+            return token.encode()
+        head = token.head()
+        self._whole[: len(head)] = head
+        self.payload.flags.writeable = False
+        return self._whole.toreadonly()
+
+
+def decode_token(data: Octets, *, dtype: str, dimension: int, ledger_size: int) -> Token:
     """Strictly the token this run expects, or ``TokenError``."""
     if len(data) < _HEAD.size:
         raise TokenError("token too short")

@@ -14,6 +14,7 @@ import numpy as np
 
 from network_dp import view
 from node.protocol import routing
+from node.protocol.digests import LONG_BYTES
 from node.protocol.effects import Compute, Effect, Log
 from node.protocol.routing import Route
 from node.protocol.state import (
@@ -28,12 +29,12 @@ from node.protocol.state import (
     Phase,
     State,
 )
-from node.protocol.values import Hop, Payload, Token, TokenError, decode_token, hop_tag
+from node.protocol.values import Hop, Octets, Payload, Sheet, Token, TokenError, decode_token, hop_tag
 
 Step = tuple[State, list[Effect]]
 
 
-def read_token(ctx: Context, data: bytes) -> Token:
+def read_token(ctx: Context, data: Octets) -> Token:
     size = ctx.n if ctx.ledger else 0
     token = decode_token(data, dtype=ctx.worker.dtype, dimension=ctx.worker.dimension, ledger_size=size)
     if not ctx.worker.fits(token.payload) or not _plausible(ctx, token):
@@ -55,7 +56,7 @@ def values(ctx: Context, **payloads: Payload | None) -> dict[str, Any]:
 
 def open_visit(
     ctx: Context, state: State, hop: Hop, token: Token, inputs: Inputs, *, cause: str, sender: int | None,
-    tag: str | None, raw: bytes, raw_digest: bytes,
+    tag: str | None, raw: Octets, raw_digest: bytes,
 ) -> Step:  # fmt: skip
     """Take charge of a token: log the visit, compute (now, or off the loop), and plan the next hop."""
     durable = state.durable
@@ -162,19 +163,22 @@ def _compose(ctx: Context, state: State, draft: Draft, route: Route, inputs: Inp
     closing = route.next == FINISH and ctx.release_all
     contribution = draft.contribution if real else None
     payload, step = received.payload, max(custody.hop.step, 1)
-    mixed = Mixed(payload, None, None, 0)
+    mixed, sheet = Mixed(payload, None, None, 0), None
     if not forward:
         draft = draft._replace(supply=ctx.worker.enough(draft.supply, units, inputs.supply))
         state = state._replace(draft=draft)
-        mixed = ctx.worker.mix(payload, contribution, draft.supply, units, step, closing)
+        sheet = Sheet(received) if payload.nbytes > LONG_BYTES else None
+        out = None if sheet is None else sheet.payload
+        mixed = ctx.worker.mix(payload, contribution, draft.supply, units, step, closing, out)
     if draft.opening is not None:
         dummies = draft.opening if mixed.dummies is None else draft.opening + mixed.dummies
         mixed = mixed._replace(dummies=dummies)
     token = extend(ctx, received, mixed, units, real)
     counts = _counts(durable, custody, draft.contributions_before + int(real), route.next, real)
     return route_to(
-        ctx, state, route, token, inputs, counts, real=real, units=units, contribution=contribution, mixed=mixed
-    )
+        ctx, state, route, token, inputs, counts, real=real, units=units, contribution=contribution, mixed=mixed,
+        sheet=sheet,
+    )  # fmt: skip
 
 
 def _counted(custody: Custody, receiver: int) -> int:
@@ -256,14 +260,14 @@ def _sum(logged: list[int] | list[float] | None, extra: Payload | None, token: T
 
 def route_to(
     ctx: Context, state: State, route: Route, token: Token, inputs: Inputs, counts: Mapping[str, Any], *, real: bool,
-    units: int, contribution: Payload | None, mixed: Mixed,
+    units: int, contribution: Payload | None, mixed: Mixed, sheet: Sheet | None = None,
 ) -> State:  # fmt: skip
     """Fix next user and bytes in the custody record, and ``counts`` beside it (durable with this transition)."""
     durable, custody = state.durable, state.durable.custody
     assert custody is not None
     hop = Hop(custody.hop.epoch, route.step)
     key = inputs.dice.secret(32)
-    data = token.encode()
+    data = token.encode() if sheet is None else sheet.encode(token)
     data_digest = inputs.digest(data)
     fields: dict[str, Any] = {
         "epoch": list(hop.epoch),

@@ -14,6 +14,7 @@ from node.noise import Source, discrete_gaussian, discrete_laplace
 from node.tasks.base import LocalData, Noise, Payload, PayloadError, Tally, TaskError
 from node.tasks.data import Table
 from node.tasks.fixed_point import PAYLOAD_LIMIT, check_grid, coordinate_bound, grid_of, to_grid, unit_scale
+from node.tasks.pieces import over_pieces
 
 FEW = 16
 
@@ -69,8 +70,8 @@ class AdditiveTask(ABC):
         if payload.dtype != np.int64 or payload.shape != (self.dimension,):
             raise PayloadError(f"the payload must be {self.dimension} integers")
         # Not abs(): it has no answer for the smallest int64. A few numbers are looked at faster one by one.
-        ends = payload.tolist() if payload.size <= FEW else (payload.min(), payload.max())
-        if max(ends) > PAYLOAD_LIMIT or min(ends) < -PAYLOAD_LIMIT:
+        least, most = _ends(payload)
+        if most > PAYLOAD_LIMIT or least < -PAYLOAD_LIMIT:
             raise PayloadError("the payload is larger than this plan can make it")
 
     def contribution(self, received: Payload, data: LocalData, index: int) -> Payload:
@@ -79,11 +80,17 @@ class AdditiveTask(ABC):
     def noise_sum(self, noise: Noise, units: int, contribution: Payload | None) -> Payload:
         if not 0 <= units <= len(noise.units):
             raise TaskError(f"{units} noise components asked for, {len(noise.units)} are drawn")
+        if not units:
+            return np.broadcast_to(np.int64(0), self.dimension)  # zeros that take no memory
         total: Payload = noise.units[0] if units == 1 else noise.units[:units].sum(axis=0)
         return total
 
     def apply(self, received: Payload, contribution: Payload | None, noise: Payload | None, step: int) -> Payload:
         return add(received, contribution, noise)
+
+    def apply_into(self, out: Payload, received: Payload, contribution: Payload | None, noise: Payload | None) -> None:
+        """`apply`, with the payload to send written where it will be sent from."""
+        add(received, contribution, noise, out=out)
 
     def closing(self, source: Source) -> Payload | None:
         return None
@@ -93,12 +100,27 @@ class AdditiveTask(ABC):
         return payload.astype(np.float64) * self.grid
 
 
-def add(start: Payload, *parts: Payload | None) -> Payload:
-    """A new array of the same shape and kind: `start` plus the parts that are there."""
+def _ends(payload: Payload) -> tuple[int, int]:
+    """The least and the most of a payload; it need not be aligned."""
+    if payload.size <= FEW:
+        numbers = payload.tolist()
+        return min(numbers), max(numbers)
+    ends = over_pieces(lambda piece: (int(payload[piece].min()), int(payload[piece].max())), payload.size)
+    return min(least for least, _ in ends), max(most for _, most in ends)
+
+
+def add(start: Payload, *parts: Payload | None, out: Payload | None = None) -> Payload:
+    """`start` plus the parts that are there, in `out` or else in a new array of the same shape and kind."""
     given = [part for part in parts if part is not None]
-    if not given:
-        return start.copy()
-    total: Payload = np.add(start, given[0], out=np.empty_like(start))
-    for part in given[1:]:
-        total += part
+    total = np.empty_like(start) if out is None else out
+
+    def add_piece(piece: slice) -> None:
+        if not given:
+            total[piece] = start[piece]
+            return
+        np.add(start[piece], given[0][piece], out=total[piece])
+        for part in given[1:]:
+            total[piece] += part[piece]
+
+    over_pieces(add_piece, len(start))
     return total

@@ -59,6 +59,9 @@ class _Link:
     def __init__(self, channel: grpc.aio.Channel) -> None:
         self.channel = channel
         self.stub = peer_pb2_grpc.PeerStub(channel)
+        self.hop: Any = channel.stream_stream(
+            f"/{codec.SERVICE}/Hop", request_serializer=codec.request_out, response_deserializer=pb.HopAnswer.FromString
+        )
         self.stream: Any = None
         self.turn = asyncio.Lock()  # one question on the stream at a time: answers come in order
         self.busy = 0
@@ -166,15 +169,18 @@ class Client:
     def _pieces(self, handoff: Handoff) -> Iterator[Any]:
         """A hand-over as messages: one, or the first and its chunks, each made when the one before is on its way."""
         token, size = handoff.token, len(handoff.token)
-        first = token if size <= INLINE_BYTES else token[:CHUNK_BYTES]
+        first = bytes(token if size <= INLINE_BYTES else token[:CHUNK_BYTES])
         message = self._request(handoff.hop)
         head = message.handoff
         head.grant, head.key, head.size, head.token = handoff.grant, handoff.key, size, first
         yield message
-        for at in range(len(first), size, CHUNK_BYTES):
-            message = self._request(handoff.hop)
-            message.chunk.data = token[at : at + CHUNK_BYTES]
-            yield message
+        rest = memoryview(token)[len(first) :]
+        head = b""
+        while rest:
+            chunk, rest = rest[:CHUNK_BYTES], rest[CHUNK_BYTES:]
+            if not head or len(chunk) < CHUNK_BYTES:
+                head = codec.chunk_head(self._frame, handoff.hop, len(chunk))
+            yield b"".join((head, chunk))
 
     def _request(self, hop: Hop) -> Any:
         message = pb.HopRequest()
@@ -193,7 +199,7 @@ class Client:
         head.serial = serial
         async with link.turn:
             if link.stream is None:
-                link.stream = link.stub.Hop()
+                link.stream = link.hop()
                 link.stream.add_done_callback(lambda call: self.on_cold(peer))
             await link.stream.write(head)
             for piece in pieces:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from google.protobuf.message import DecodeError
+
 from node.protocol.messages import (
     Accepted,
     Already,
@@ -26,6 +28,7 @@ CHUNK_BYTES: Final = 512 * 1024
 INLINE_BYTES: Final = 1024 * 1024
 SECRET_BYTES: Final = 16
 KEY_BYTES: Final = 32
+SERVICE: Final = "node.wire.v1.Peer"
 
 _WHY_OUT: Final = {why: getattr(pb, f"WHY_{why.name}") for why in Why}
 _WHY_IN: Final = {number: why for why, number in _WHY_OUT.items()}
@@ -73,6 +76,44 @@ def epoch_in(message: Any) -> Epoch:
 
 def epoch_out(epoch: Epoch) -> Any:
     return pb.Epoch(counter=epoch[0], issuer=epoch[1])
+
+
+def request_out(message: Any) -> bytes:
+    """For gRPC: a ``HopRequest``, or one that is bytes already (a chunk)."""
+    return message if isinstance(message, bytes) else message.SerializeToString()
+
+
+def request_in(data: bytes) -> Any:
+    try:
+        return pb.HopRequest.FromString(data)
+    except DecodeError:
+        raise WireError("not a request of this protocol") from None
+
+
+def question_in(data: bytes) -> Any:
+    """An offer, or the first message of a hand-over."""
+    request = request_in(data)
+    if request.WhichOneof("body") not in ("offer", "handoff"):
+        raise WireError("an offer or a hand-over was expected")
+    return request
+
+
+def chunk_head(frame: Frame, hop: Hop, size: int) -> bytes:
+    """What stands in front of the data in a chunk's message. The data comes last: so protobuf, which would copy it four
+    times, writes one message, and the head of that goes in front of every chunk of this hop and size."""
+    message = pb.HopRequest()
+    frame.stamp(message.context, hop)
+    message.chunk.data = bytes(size)
+    whole: bytes = message.SerializeToString()
+    return whole[:-size]
+
+
+def chunk_in(data: bytes, head: bytes, size: int) -> bytes | memoryview:
+    """The data of a chunk: behind the head that was expected, or wherever protobuf finds it."""
+    if len(data) == len(head) + size and data.startswith(head):
+        return memoryview(data)[len(head) :]
+    found: bytes = request_in(data).chunk.data
+    return found
 
 
 def _hop_in(message: Any) -> Hop:

@@ -33,7 +33,7 @@ from node.protocol.messages import (
 )
 from node.protocol.values import NO_EPOCH
 from node.transport import codec
-from node.transport.codec import Frame, WireError
+from node.transport.codec import CHUNK_BYTES, Frame, WireError
 from node.transport.identity import Directory, NotInPlanError, pem_of
 from node.wire.v1 import peer_pb2 as pb
 from node.wire.v1 import peer_pb2_grpc
@@ -88,21 +88,22 @@ class PeerService(peer_pb2_grpc.PeerServicer):  # type: ignore[misc]
             await context.abort(grpc.StatusCode.FAILED_PRECONDITION, str(error))
             raise
 
-    async def Hop(self, requests: AsyncIterator[Any], context: Any) -> AsyncIterator[Any]:
+    async def Hop(self, requests: AsyncIterator[bytes], context: Any) -> AsyncIterator[Any]:
         user = await self.caller(context)
         pem = pem_of(context.auth_context())  # a connection's for as long as it lives
-        async for request in requests:
+        async for data in requests:
             if not self._directory.valid(pem):
                 await self.caller(context)  # refuses: it expired while the stream was open
-            body = request.WhichOneof("body")
-            if body not in ("offer", "handoff"):
-                await context.abort(grpc.StatusCode.INVALID_ARGUMENT, "an offer or a hand-over was expected")
+            try:
+                request = codec.question_in(data)
+                hop, answer = await self._hop(user, request, requests, offer=request.HasField("offer"))
+            except WireError as error:
+                await context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
                 return
-            hop, answer = await self._hop(user, request, requests, offer=body == "offer")
             yield codec.hop_answer_out(self._frame, hop, request.serial, answer)  # type: ignore[arg-type]
 
     async def _hop(
-        self, user: int, request: Any, requests: AsyncIterator[Any], *, offer: bool
+        self, user: int, request: Any, requests: AsyncIterator[bytes], *, offer: bool
     ) -> tuple[values.Hop, Answer]:
         """The answer to an offer or a hand-over, always a typed one: also to what belongs to another run."""
         try:
@@ -116,7 +117,7 @@ class PeerService(peer_pb2_grpc.PeerServicer):  # type: ignore[misc]
             return hop, await self._ask(user, Offer(hop))
         return hop, await self._handoff(user, hop, request.handoff, requests)
 
-    async def _handoff(self, user: int, hop: values.Hop, handoff: Any, requests: AsyncIterator[Any]) -> Answer:
+    async def _handoff(self, user: int, hop: values.Hop, handoff: Any, requests: AsyncIterator[bytes]) -> Answer:
         """A token, in one message or in chunks; its size is fixed by the plan and checked before it is read."""
         if handoff.size != self._token_bytes or len(handoff.key) != codec.KEY_BYTES:
             log.warning("refused a token of %d bytes from %s", handoff.size, self._names[user])
@@ -124,29 +125,38 @@ class PeerService(peer_pb2_grpc.PeerServicer):  # type: ignore[misc]
             return Refused(Why.UNFIT, NO_EPOCH)
         token, token_digest = handoff.token, b""
         if len(token) < handoff.size:
-            parts, missing = [token], handoff.size - len(token)
-            running = RunningDigest()  # of every piece while the next is on its way
-            running.update(token)
-            async for request in requests:
-                data = request.chunk.data
-                if not data or len(data) > missing:
-                    return Refused(Why.UNFIT, NO_EPOCH)
-                parts.append(data)
-                running.update(data)
-                missing -= len(data)
-                if not missing:
-                    break
-            token, token_digest = b"".join(parts), running.digest()
+            whole = await self._rest(hop, handoff, requests)
+            if whole is None:
+                return Refused(Why.UNFIT, NO_EPOCH)
+            token, token_digest = whole
         return await self._ask(user, Handoff(hop, handoff.grant, handoff.key, token, token_digest))
 
-    async def _drain(self, size: int, requests: AsyncIterator[Any]) -> None:
+    async def _rest(
+        self, hop: values.Hop, handoff: Any, requests: AsyncIterator[bytes]
+    ) -> tuple[memoryview, bytes] | None:
+        """A token and its digest, from its first piece and the chunks that follow: each is hashed and put in its place
+        while the next is on its way. None when they are not what was announced."""
+        head = codec.chunk_head(self._frame, hop, CHUNK_BYTES)
+        whole, running = values.room(handoff.size), RunningDigest(handoff.size)
+        piece, at = handoff.token, 0
+        while piece and at + len(piece) <= len(whole):
+            running.update(piece)
+            whole[at : at + len(piece)] = piece
+            at += len(piece)
+            if at == len(whole):
+                return whole.toreadonly(), running.digest()
+            message = await anext(requests, b"")
+            piece = codec.chunk_in(message, head, CHUNK_BYTES)
+        return None
+
+    async def _drain(self, size: int, requests: AsyncIterator[bytes]) -> None:
         """Chunks of a token that was refused by its size: a bounded number of bytes, thrown away."""
         left = min(size, values.MAX_TOKEN_BYTES)
         while left > 0:
-            request: Any = await anext(requests, None)
-            if request is None or not request.chunk.data:
+            chunk = codec.request_in(await anext(requests, b"")).chunk.data
+            if not chunk:
                 return
-            left -= len(request.chunk.data)
+            left -= len(chunk)
 
     async def Locate(self, request: Any, context: Any) -> Any:
         user = await self.caller(context)
@@ -203,6 +213,7 @@ async def start_server(bundle: Bundle, service: PeerService, health: HealthServi
     """Listen on the bundle's bind address, or fail with a sentence that says why."""
     server = grpc.aio.server(options=SERVER_OPTIONS)
     peer_pb2_grpc.add_PeerServicer_to_server(service, server)
+    _take_requests_as_bytes(service, server)
     health_pb2_grpc.add_HealthServicer_to_server(health, server)
     credentials = grpc.ssl_server_credentials(
         [(bundle.key_pem, bundle.certificate_pem)], root_certificates=bundle.ca_pem, require_client_auth=True
@@ -210,3 +221,10 @@ async def start_server(bundle: Bundle, service: PeerService, health: HealthServi
     server.add_secure_port(bundle.bind, credentials)
     await server.start()
     return server
+
+
+def _take_requests_as_bytes(service: PeerService, server: grpc.aio.Server) -> None:
+    """Hop gets its requests as they came, because protobuf would copy a chunk twice. A registered handler takes
+    precedence over a generic one, and a later one over an earlier."""
+    hop: Any = grpc.stream_stream_rpc_method_handler(service.Hop, response_serializer=pb.HopAnswer.SerializeToString)
+    server.add_registered_method_handlers(codec.SERVICE, {"Hop": hop})

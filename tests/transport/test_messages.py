@@ -104,6 +104,51 @@ def test_a_result_of_another_size_is_refused_before_the_protocol_sees_it(run: Pa
     run_async(work)
 
 
+LONG = 3 * codec.CHUNK_BYTES + 5
+
+
+def _long_handoff(run: Path, *chunks: bytes) -> list[bytes]:
+    """A hand-over of ``LONG`` bytes as messages: its first chunk, then these."""
+    first = pb.HopRequest(context=frame(run).context(HOP), serial=3)
+    first.handoff.MergeFrom(pb.Handoff(grant=b"g" * 16, key=bytes(32), size=LONG, token=bytes(codec.CHUNK_BYTES)))
+    rest = (pb.HopRequest(context=frame(run).context(HOP), chunk=pb.Chunk(data=chunk)) for chunk in chunks)
+    return [message.SerializeToString() for message in (first, *rest)]
+
+
+def _hop_stream(channel: grpc.aio.Channel, messages: list[bytes]) -> Any:
+    return channel.stream_stream(f"/{codec.SERVICE}/Hop", response_deserializer=pb.HopAnswer.FromString)(iter(messages))
+
+
+def test_a_token_cut_into_other_chunks_arrives_whole(run: Path) -> None:
+    rest = os.urandom(LONG - codec.CHUNK_BYTES)
+    chunks = [rest[:1], rest[1:700], rest[700 : 700 + codec.CHUNK_BYTES], rest[700 + codec.CHUNK_BYTES :]]
+
+    async def work() -> None:
+        async with serving(run, token_bytes=LONG) as recorder, calling(run, papers_of(bundle(run, 1))) as channel:
+            answer = await _hop_stream(channel, _long_handoff(run, *chunks)).read()
+            assert answer.WhichOneof("body") == "accepted" and answer.serial == 3
+            token = bytes(codec.CHUNK_BYTES) + rest
+            assert recorder.asked == [(1, Handoff(HOP, b"g" * 16, bytes(32), token, digest(token)))]
+
+    run_async(work)
+
+
+def test_chunks_that_are_not_what_was_announced_never_reach_the_protocol(run: Path) -> None:
+    too_long, too_short = [bytes(LONG)], [bytes(9)]
+    empty, nothing = [bytes(9), b"", bytes(LONG - codec.CHUNK_BYTES - 9)], list[bytes]()
+
+    async def work() -> None:
+        async with serving(run, token_bytes=LONG) as recorder, calling(run, papers_of(bundle(run, 1))) as channel:
+            for chunks in (too_long, too_short, empty, nothing):
+                answer = await _hop_stream(channel, _long_handoff(run, *chunks)).read()
+                assert answer.WhichOneof("body") == "refused" and answer.refused.why == pb.WHY_UNFIT
+            for garbage in ([b"\xff\xff"], [*_long_handoff(run), b"\xff\xff"], [b""]):
+                assert await code_of(_hop_stream(channel, garbage).read()) is grpc.StatusCode.INVALID_ARGUMENT
+            assert recorder.asked == []
+
+    run_async(work)
+
+
 @pytest.mark.parametrize("wrong", ["plan", "run"])
 def test_a_message_of_another_plan_or_run_never_reaches_the_protocol(wrong: str, run: Path) -> None:
     plan = bundle(run, 0).public.plan
@@ -177,6 +222,36 @@ def test_a_result_that_is_not_final_is_not_told_to_whoever_asks() -> None:
     hop = Hop((0, 0), 0)
     located = codec.located_out(FRAME, Located(hop, False, (0, 0), hop, hop, (0, 0), result, False))
     assert b"secret" not in located.SerializeToString()
+
+
+@given(_hops, st.binary(min_size=1, max_size=300))
+def test_a_chunk_is_the_message_that_protobuf_would_write(hop: Hop, data: bytes) -> None:
+    head = codec.chunk_head(FRAME, hop, len(data))
+    message = pb.HopRequest(context=FRAME.context(hop), chunk=pb.Chunk(data=data))
+    assert head + data == message.SerializeToString()
+    assert codec.chunk_in(head + data, head, len(data)) == data
+
+
+@given(_hops, st.binary(min_size=1, max_size=300), st.integers(1, 300))
+def test_a_chunk_written_otherwise_is_read_by_protobuf(hop: Hop, data: bytes, expected: int) -> None:
+    """Of another length than expected, with a field more, or with its fields in another order."""
+    head = codec.chunk_head(FRAME, hop, expected)
+    context, chunk = pb.HopRequest(context=FRAME.context(hop)), pb.HopRequest(chunk=pb.Chunk(data=data))
+    numbered = pb.HopRequest(context=FRAME.context(hop), serial=7, chunk=pb.Chunk(data=data))
+    for message in (
+        numbered.SerializeToString(),
+        chunk.SerializeToString() + context.SerializeToString(),
+        context.SerializeToString() + chunk.SerializeToString() + pb.HopRequest(serial=9).SerializeToString(),
+    ):
+        assert codec.chunk_in(message, head, expected) == data
+
+
+@given(st.binary(max_size=200))
+def test_random_bytes_are_a_question_or_a_wire_error(data: bytes) -> None:
+    try:
+        assert codec.question_in(data).WhichOneof("body") in ("offer", "handoff")
+    except WireError:
+        return
 
 
 _READERS = {
