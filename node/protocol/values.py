@@ -51,11 +51,11 @@ class Token(NamedTuple):
     ledger: tuple[int, ...]
 
     def encode(self) -> bytes:
-        kind = 0 if self.payload.dtype == np.int64 else 1
+        kind = 0 if self.payload.dtype == _DTYPES[0] else 1
         head = _HEAD.pack(
             _MAGIC, kind, self.contributions, self.dummies, self.noise_units, len(self.ledger), self.payload.size
         )
-        body = np.ascontiguousarray(self.payload, dtype=_DTYPES[kind])  # joined without a copy of its own
+        body = self.payload.astype(_DTYPES[kind], order="C", copy=False)  # joined without a copy of its own
         return b"".join((head, struct.pack(f"<{len(self.ledger)}Q", *self.ledger), body.data))
 
 

@@ -16,6 +16,7 @@ from node.tasks.data import Table
 from node.tasks.fixed_point import PAYLOAD_LIMIT, check_grid, coordinate_bound, grid_of, to_grid, unit_scale
 
 FEW = 16
+_INT64 = np.dtype(np.int64)  # comparing with the type itself makes it anew each time
 
 
 class AdditiveTask(ABC):
@@ -66,7 +67,7 @@ class AdditiveTask(ABC):
         return [Noise(units) for units in sampler(self.unit_scale, shape, source)]
 
     def validate(self, payload: Payload) -> None:
-        if payload.dtype != np.int64 or payload.shape != (self.dimension,):
+        if payload.dtype != _INT64 or payload.shape != (self.dimension,):
             raise PayloadError(f"the payload must be {self.dimension} integers")
         # Not abs(): it has no answer for the smallest int64. A few numbers are looked at faster one by one.
         ends = payload.tolist() if payload.size <= FEW else (payload.min(), payload.max())
@@ -79,6 +80,8 @@ class AdditiveTask(ABC):
     def noise_sum(self, noise: Noise, units: int, contribution: Payload | None) -> Payload:
         if not 0 <= units <= len(noise.units):
             raise TaskError(f"{units} noise components asked for, {len(noise.units)} are drawn")
+        if units == 0:  # most hops of a ring
+            return np.zeros(noise.units.shape[1:], dtype=np.int64)
         total: Payload = noise.units[0] if units == 1 else noise.units[:units].sum(axis=0)
         return total
 
@@ -98,7 +101,7 @@ def add(start: Payload, *parts: Payload | None) -> Payload:
     given = [part for part in parts if part is not None]
     if not given:
         return start.copy()
-    total: Payload = np.add(start, given[0], out=np.empty_like(start))
+    total: Payload = np.add(start, given[0], dtype=start.dtype)
     for part in given[1:]:
         total += part
     return total
