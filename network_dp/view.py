@@ -34,12 +34,12 @@ A record of an exported log has no values (``VALUE_FIELDS``), no times and no ke
 from __future__ import annotations
 
 import json
-import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from json.encoder import encode_basestring_ascii
 from typing import Any, Final
+
+from network_dp import compact_json
 
 SCHEMA: Final = "network-dp/view/1"
 
@@ -94,8 +94,6 @@ class Record:
         return int(self.fields["step"])
 
 
-_TEXT: Final = json.JSONEncoder(separators=(",", ":"), allow_nan=False)
-_SHORT: Final = 16
 _WHOLE = ("step", "visit", "units", "count", "contributions", "life")
 
 
@@ -138,40 +136,15 @@ def decode(line: str) -> Record:
 
 def encode(kind: str, **fields: Any) -> str:
     """One record to its line (without the newline); the writer's half of ``decode``."""
-    return _template(kind, tuple(fields)) % tuple([_text(value) for value in fields.values()])
+    assert _fits(kind, tuple(fields)), f"{kind}: {sorted(fields)}"
+    return compact_json.encode({"kind": kind, **fields})
 
 
 @lru_cache(maxsize=256)
-def _template(kind: str, names: tuple[str, ...]) -> str:
-    """The line of a record with a place for every value: a node writes the same few shapes over and over."""
+def _fits(kind: str, names: tuple[str, ...]) -> bool:
+    """Are these the fields of such a record? A node writes the same few shapes over and over."""
     required, optional = FIELDS[kind]
-    assert required <= set(names) <= required | optional, f"{kind}: {sorted(names)}"
-    return f'{{"kind":"{kind}"' + "".join([f',"{name}":%s' for name in names]) + "}"
-
-
-def _text(value: Any) -> str:
-    """JSON of one field. A hop writes three short lines: setting up the general encoder would cost more than they."""
-    kind = type(value)
-    if kind in _PLAIN:
-        return _PLAIN[kind](value)
-    if kind is list and len(value) <= _SHORT:
-        return f"[{','.join([_text(item) for item in value])}]"
-    return _TEXT.encode(value)
-
-
-def _float_text(value: float) -> str:
-    if not math.isfinite(value):
-        raise ValueError("a view holds finite numbers only")
-    return repr(value)
-
-
-_PLAIN: Final[Mapping[type, Callable[[Any], str]]] = {
-    int: repr,
-    str: encode_basestring_ascii,
-    float: _float_text,
-    bool: {True: "true", False: "false"}.__getitem__,
-    type(None): lambda value: "null",
-}
+    return required <= set(names) <= required | optional
 
 
 def exported(record: Record) -> str | None:

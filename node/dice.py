@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import secrets
 
 from node.noise import SeededSource, Source, SystemSource, uniform_below
@@ -15,7 +16,7 @@ class SystemDice:
         return secrets.randbelow(bound)
 
     def secret(self, size: int) -> bytes:
-        return secrets.token_bytes(size)
+        return os.urandom(size)
 
     def unit(self) -> float:
         return secrets.randbits(53) / 2.0**53
@@ -31,7 +32,7 @@ class SeededDice:
         return int(uniform_below(bound, 1, self._source)[0])
 
     def secret(self, size: int) -> bytes:
-        return secrets.token_bytes(size)
+        return os.urandom(size)
 
     def unit(self) -> float:
         return self.below(1 << 53) / 2.0**53

@@ -22,6 +22,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from network_dp import compact_json
 from node.errors import CorruptJournalError, DiskFullError, LockedError
 from node.protocol.digests import digest
 from node.protocol.machine import apply, merge
@@ -39,6 +40,7 @@ RESERVE_BYTES: Final = 1 << 16
 LOCK_TRIES: Final = 10
 LOCK_PAUSE_S: Final = 0.02
 FIELDS: Final = frozenset(vars(Durable()))
+_SIZE: Final = struct.Struct("<Q")
 _HEAD: Final = struct.Struct("<QI")
 _BODY: Final = struct.Struct("<II")
 _SHORT_LENGTH: Final = bytes(4)
@@ -47,16 +49,14 @@ _SHORT_LENGTH: Final = bytes(4)
 # ---- values to bytes -----------------------------------------------------------------------------------------
 
 
-_TEXT: Final = json.JSONEncoder(separators=(",", ":"))
-
-
 _WITH_BYTES: Final = frozenset({"mark_digest", "custody", "result", "kept"})
 
 
 def _plain(changes: Mapping[str, Any]) -> tuple[dict[str, Any], list[bytes]]:
     """Changes as JSON takes them (named tuples become lists by themselves). Byte strings leave their lengths there and
     follow behind, in the order of writing."""
-    plain, blobs = dict(changes), list[bytes]()
+    plain = dict(changes)
+    blobs: list[bytes] = []
 
     def leave(value: Any) -> Any:
         if type(value) is not bytes:
@@ -138,15 +138,16 @@ _SHAPES: Final[Mapping[str, Callable[[_Reader, Any], Any]]] = {
 
 def encode_changes(changes: Mapping[str, Any]) -> list[bytes]:
     """One record, head and all; a long one in pieces, because copying a long token costs more than writing it."""
-    plain, blobs = _plain(changes)
-    text = _TEXT.encode(plain).encode()
-    size, checksum = _BODY.size, 0
-    for part in (text, *blobs):
-        size += len(part)
+    plain, parts = _plain(changes)
+    text = compact_json.encode(plain).encode()
+    parts = [text, *parts]
+    size, checksum = _BODY.size + sum(map(len, parts)), 0
+    if size <= WHOLE_BYTES:
+        parts = [b"".join(parts)]
+    for part in parts:
         checksum = zlib.crc32(part, checksum)
-    head = _HEAD.pack(size, zlib.crc32(struct.pack("<Q", size))) + _BODY.pack(checksum, len(text))
-    pieces = [head, text, *blobs]
-    return pieces if size > WHOLE_BYTES else [b"".join(pieces)]
+    head = _HEAD.pack(size, zlib.crc32(_SIZE.pack(size))) + _BODY.pack(checksum, len(text))
+    return [head, *parts] if size > WHOLE_BYTES else [head + parts[0]]
 
 
 def decode_body(body: memoryview) -> dict[str, Any]:

@@ -54,7 +54,7 @@ class Token(NamedTuple):
 
     @property
     def _kind(self) -> int:
-        return 0 if self.payload.dtype == np.int64 else 1
+        return 0 if self.payload.dtype == _DTYPES[0] else 1
 
     def head(self) -> bytes:
         """The bytes in front of the payload's."""
@@ -64,7 +64,7 @@ class Token(NamedTuple):
         return head + struct.pack(f"<{len(self.ledger)}Q", *self.ledger)
 
     def encode(self) -> bytes:
-        body = np.ascontiguousarray(self.payload, dtype=_DTYPES[self._kind])  # joined without a copy of its own
+        body = self.payload.astype(_DTYPES[self._kind], order="C", copy=False)  # joined without a copy of its own
         return b"".join((self.head(), body.data))
 
 

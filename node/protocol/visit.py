@@ -129,7 +129,7 @@ def plan_hop(ctx: Context, state: State, inputs: Inputs) -> Step:
     """Choose the next user and make the outgoing bytes; this transition journals them before anything leaves."""
     custody = state.durable.custody
     assert custody is not None
-    barred = frozenset[int]()
+    barred: frozenset[int] = frozenset()
     if state.draft is None and ctx.edge_cap is not None and custody.real:
         barred = frozenset(user for user in ctx.others if state.durable.edges.get(user, 0) >= ctx.edge_cap)
     route = routing.choose(ctx, state, custody.hop.step, inputs, barred=barred)

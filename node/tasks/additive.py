@@ -17,6 +17,7 @@ from node.tasks.fixed_point import PAYLOAD_LIMIT, check_grid, coordinate_bound, 
 from node.tasks.pieces import over_pieces
 
 FEW = 16
+_INT64 = np.dtype(np.int64)  # comparing with the type itself makes it anew each time
 
 
 class AdditiveTask(ABC):
@@ -40,6 +41,7 @@ class AdditiveTask(ABC):
         self.quick = True  # a sum of what is there: less work than writing the token down a second time
         self.grid = grid_of(plan)
         self.unit_scale = unit_scale(plan)
+        self._nothing: Payload = np.broadcast_to(np.int64(0), dimension)  # zeros that take no memory
 
     @abstractmethod
     def prepare(self, table: Table) -> LocalData: ...
@@ -67,7 +69,7 @@ class AdditiveTask(ABC):
         return [Noise(units) for units in sampler(self.unit_scale, shape, source)]
 
     def validate(self, payload: Payload) -> None:
-        if payload.dtype != np.int64 or payload.shape != (self.dimension,):
+        if payload.dtype != _INT64 or payload.shape != (self.dimension,):
             raise PayloadError(f"the payload must be {self.dimension} integers")
         # Not abs(): it has no answer for the smallest int64. A few numbers are looked at faster one by one.
         least, most = _ends(payload)
@@ -81,7 +83,7 @@ class AdditiveTask(ABC):
         if not 0 <= units <= len(noise.units):
             raise TaskError(f"{units} noise components asked for, {len(noise.units)} are drawn")
         if not units:
-            return np.broadcast_to(np.int64(0), self.dimension)  # zeros that take no memory
+            return self._nothing
         total: Payload = noise.units[0] if units == 1 else noise.units[:units].sum(axis=0)
         return total
 
