@@ -38,7 +38,7 @@ from node.tasks import Task, TaskError, load_table, make_task
 _NEWS = struct.Struct("<iq")  # pid, step; step -1: ready
 _NEWS_EVERY_S = 0.1
 WARM_DIMENSION_MAX = 1 << 12
-MANY = 32  # from here on the half second it takes to share memory for ever is well spent
+MANY, LONG_WALK = 32, 10_000  # users, hops: from here on the time it takes to share memory for ever is well spent
 
 
 @dataclass(slots=True)
@@ -161,7 +161,7 @@ def main() -> int:
     nursery = Nursery(public, shared, news_out, news_in)
     _warm_up(public, task)
     gc.collect()
-    if public.plan.n >= MANY:
+    if public.plan.n >= MANY or public.plan.total_steps >= LONG_WALK:
         make_immortal()
     gc.freeze()
     return _loop(nursery, detach=arguments.detach)
