@@ -22,6 +22,7 @@ MAX_TOKEN_BYTES = 96 * 1024 * 1024
 PAGE_BYTES = 4096
 _HEAD = struct.Struct("<4sBQQQII")
 _MAGIC = b"NDP2"
+_MOST = 1 << 62  # of any count: what honest users add never leaves 64 bits
 _DTYPES = {0: np.dtype("<i8"), 1: np.dtype("<f8")}
 _NAMES = {0: "int64", 1: "float64"}  # numpy works the names out anew each time
 
@@ -101,6 +102,8 @@ def decode_token(data: Octets, *, dtype: str, dimension: int, ledger_size: int) 
     magic, kind, contributions, dummies, units, n_ledger, size = _HEAD.unpack_from(data)
     if magic != _MAGIC or kind not in _DTYPES or _NAMES[kind] != dtype:
         raise TokenError("token of another format")
+    if max(contributions, dummies, units) > _MOST:
+        raise TokenError("token with a count that no walk reaches")
     if n_ledger != ledger_size or size != dimension:
         raise TokenError("token of another shape")
     start = _HEAD.size + 8 * n_ledger

@@ -174,13 +174,12 @@ class Client:
         head = message.handoff
         head.grant, head.key, head.size, head.token = handoff.grant, handoff.key, size, first
         yield message
-        rest = memoryview(token)[len(first) :]
-        head = b""
+        rest, front = memoryview(token)[len(first) :], b""
         while rest:
             chunk, rest = rest[:CHUNK_BYTES], rest[CHUNK_BYTES:]
-            if not head or len(chunk) < CHUNK_BYTES:
-                head = codec.chunk_head(self._frame, handoff.hop, len(chunk))
-            yield b"".join((head, chunk))
+            if not front or len(chunk) < CHUNK_BYTES:
+                front = codec.chunk_head(self._frame, handoff.hop, len(chunk))
+            yield b"".join((front, chunk))
 
     def _request(self, hop: Hop) -> Any:
         message = pb.HopRequest()

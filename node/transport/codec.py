@@ -28,7 +28,7 @@ CHUNK_BYTES: Final = 512 * 1024
 INLINE_BYTES: Final = 1024 * 1024
 SECRET_BYTES: Final = 16
 KEY_BYTES: Final = 32
-SERVICE: Final = "node.wire.v1.Peer"
+SERVICE: Final[str] = pb.DESCRIPTOR.services_by_name["Peer"].full_name
 
 _WHY_OUT: Final = {why: getattr(pb, f"WHY_{why.name}") for why in Why}
 _WHY_IN: Final = {number: why for why, number in _WHY_OUT.items()}

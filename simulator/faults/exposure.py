@@ -37,8 +37,8 @@ def exposures(sights: Sequence[Content], full: int) -> dict[int, float]:
 
 
 def ring_ceiling(sights: Sequence[Content], rounds: int) -> float:
-    """What a ring's noise rule promises: S <= K from the tokens of one branch (ADR 14). Each token seen beside it has
-    noise of its own for every contribution of one user in it, and adds at most their number."""
+    """What a ring's noise rule promises: S <= K from the tokens of one branch (ADR 14). Each token seen beside it is
+    allowed as many more as it holds new contributions of one user."""
     branch, beside = list[Content](), list[Content]()
     for sight in reversed(sights):
         (branch if not branch or sight.within(branch[-1]) else beside).append(sight)

@@ -212,8 +212,8 @@ class Invariants:
         """From all it saw together, nobody can compute another user's data without noise."""
         for ctx in self._contexts:
             sights = self._sights[ctx.me]
+            on_a_ring = ring_ceiling(sights, round_of(ctx, ctx.total)) if ctx.ledger else None
             for user, exposure in exposures(sights, ctx.full).items():
-                rounds = round_of(ctx, ctx.total)
-                most = ring_ceiling(sights, rounds) if ctx.ledger else ceiling(sights, user)
+                most = ceiling(sights, user) if on_a_ring is None else on_a_ring
                 if exposure > most + 1e-6:
                     raise ViolationError(f"u{user} has exposure {exposure:g} to u{ctx.me}")

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from node.protocol.digests import digest
-from node.protocol.values import Hop, Sheet, Token, decode_token, hop_tag, room
+from node.protocol.values import Hop, Sheet, Token, TokenError, decode_token, hop_tag, room
 
 
 @given(st.binary(min_size=32, max_size=32), st.integers(0, 9), st.integers(0, 2**62), st.binary(max_size=200))
@@ -55,3 +55,12 @@ def test_a_token_ends_where_a_number_may_end(size: int) -> None:
     place = room(size)
     assert len(place) == size
     assert (np.frombuffer(place, np.uint8).ctypes.data + size) % 8 == 0
+
+
+@pytest.mark.parametrize("field", ["contributions", "dummies", "noise_units"])
+def test_a_count_that_could_not_be_added_to_is_refused(field: str) -> None:
+    """A peer's token must not end its receiver: the next one's counts have to fit into 64 bits."""
+    honest = Token(np.zeros(1, np.int64), 0, 0, 0, (0,) * 3)
+    with pytest.raises(TokenError):
+        decode_token(honest._replace(**{field: 2**64 - 1}).encode(), dtype="int64", dimension=1, ledger_size=3)
+    assert decode_token(honest.encode(), dtype="int64", dimension=1, ledger_size=3)[1:] == honest[1:]
