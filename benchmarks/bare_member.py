@@ -1,9 +1,10 @@
 """One process of a bare token ring: the least a transport can do, to measure against.
 
-No durability, no identity checks, no exactly-once. Kinds: ``unary`` (one grpc.aio call a hop on a warm channel),
-``stream`` (one long grpc.aio stream, tokens in chunks), ``kept`` (the same, using freed memory again), ``cold`` (a new
-channel, handshake and one unary call a hop) and ``tls`` (asyncio streams). The first member starts the token and says
-how many hops a second it made, the first fifth left out as it is for our users.
+No identity checks, no exactly-once. Kinds: ``unary`` (one grpc.aio call a hop on a warm channel), ``synced`` (the same,
+with one record on the disk a hop: all others have no durability), ``stream`` (one long grpc.aio stream, tokens in
+chunks), ``kept`` (the same, using freed memory again), ``cold`` (a new channel, handshake and one unary call a hop) and
+``tls`` (asyncio streams). The first member starts the token and says how many hops a second it made, the first fifth
+left out as it is for our users.
 """
 
 from __future__ import annotations
@@ -175,6 +176,24 @@ class Unary(Member):
                 self.arrived(b"".join(parts))
 
 
+class Synced(Unary):
+    """The same, with a record of the token on the disk before it goes on: what durability costs by itself."""
+
+    RECORDS_BYTES = 1 << 22
+
+    async def serve(self) -> None:
+        await super().serve()
+        self._file = os.open(self.seat.mine / "bare-journal", os.O_RDWR | os.O_CREAT, 0o600)
+        os.posix_fallocate(self._file, 0, self.RECORDS_BYTES)
+        self._at = 0
+
+    def forward(self, token: bytes) -> None:
+        os.pwrite(self._file, token, self._at)
+        os.fdatasync(self._file)
+        self._at = (self._at + len(token)) % (self.RECORDS_BYTES - len(token))
+        super().forward(token)
+
+
 class Stream(Unary):
     """One long stream on the warm channel, tokens in chunks, each token acknowledged."""
 
@@ -251,7 +270,7 @@ class Tls(Member):
             self.arrived(token)
 
 
-KINDS = {"unary": Unary, "stream": Stream, "kept": Kept, "cold": Cold, "tls": Tls}
+KINDS = {"unary": Unary, "synced": Synced, "stream": Stream, "kept": Kept, "cold": Cold, "tls": Tls}
 
 
 async def _main(kind: str, seat: Seat) -> None:

@@ -17,6 +17,7 @@ from node.zygote import LONG_WALK
 SMALL_BYTES = 100
 MIB = 1 << 20
 RING = 5
+BARE = ("unary", "synced", "tls")
 
 
 def ring_hops_per_s(seen: Sequence[Visit]) -> float:
@@ -50,7 +51,7 @@ def _warm(bench: Bench, name: str, size: int, dimension: int, hops: int, our_hop
     long = dimension > 1
     found: dict[str, list[float]] = {}
     for turn in range(bench.pick(3, 1)):
-        for kind in ("unary", "tls"):
+        for kind in BARE:
             bench.say(f"warm hop, {name}: bare {kind} ring")
             bare_hops = hops * (3 if kind == "tls" and not long else 1)
             found.setdefault(kind, []).append(ring_rate(keys, RING, size, bare_hops, kind))
@@ -63,7 +64,7 @@ def _warm(bench: Bench, name: str, size: int, dimension: int, hops: int, our_hop
             found.setdefault(durability, []).append(rate)
     rate_of = {kind: median(rates) for kind, rates in found.items()}
     what = f"{name} token" + (", noise not drawn" if long else "")
-    rows = [Row("warm", f"bare {kind} ring, {name}", rate_of[kind], "hops/s") for kind in ("unary", "tls")]
+    rows = [Row("warm", f"bare {kind} ring, {name}", rate_of[kind], "hops/s") for kind in BARE]
     rows.append(Row("warm", f"bare unary ring, {name}, our poller", rate_of["tuned"], "hops/s"))
     for durability, limit in (("process", 1.0), ("machine", 0.8)):
         rate = rate_of[durability]
@@ -71,6 +72,9 @@ def _warm(bench: Bench, name: str, size: int, dimension: int, hops: int, our_hop
         target = Target(limit, "high")
         rows.append(Row("warm", title, rate, "hops/s", rate / rate_of["unary"], "bare unary gRPC", target))
         rows.append(Row("warm", title, rate, "hops/s", rate / rate_of["tls"], "bare asyncio TLS"))
+    synced = rate_of["machine"] / rate_of["synced"]
+    title = f"{what}, durability machine"
+    rows.append(Row("warm", title, rate_of["machine"], "hops/s", synced, "bare unary gRPC, one sync a hop"))
     if long:
         bench.say(f"warm hop, {name}: ours with exact noise")
         folder = bench.folder / f"warm-{size}-noisy"

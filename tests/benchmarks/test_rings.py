@@ -13,7 +13,7 @@ from benchmarks.town import make_plan, make_run, visits, walk
 pytestmark = pytest.mark.process
 
 
-@pytest.mark.parametrize("kind", ["unary", "stream", "kept", "cold", "tls"])
+@pytest.mark.parametrize("kind", ["unary", "synced", "stream", "kept", "cold", "tls"])
 def test_a_bare_ring_goes_round_and_ends_quietly(tmp_path: Path, kind: str, capfd: pytest.CaptureFixture[str]) -> None:
     keys = make_run(tmp_path / "keys", make_plan(3, topology="ring", rounds=1))
     assert ring_rate(keys, 3, size=700_000, hops=12, kind=kind) > 0
