@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
+from node.ahead import Reckoner, Reckoning
 from node.errors import DiskFullError
 from node.hashing import digest_on_two_cores
 from node.journal import Journal
@@ -36,8 +37,9 @@ from node.protocol.effects import (
     Stopping,
     Tick,
 )
+from node.protocol.foresee import foresee
 from node.protocol.machine import step
-from node.protocol.messages import Answer, Request
+from node.protocol.messages import Answer, Handoff, Request
 from node.protocol.state import Context, Dice, Inputs, State
 from node.stock import Stock
 from node.transport.client import Client
@@ -65,6 +67,7 @@ class Runtime:
         self._client = client
         self._dice = dice
         self._stock = stock
+        self._reckoner = Reckoner(journal)
         self._on_finished = on_finished
         self._on_progress = on_progress
         self._fault = fault
@@ -122,8 +125,19 @@ class Runtime:
             self._running = False
         self._set_timer()
 
+    def arriving(self, peer: int, begun: Handoff, whole: memoryview) -> Reckoning | None:
+        """A long token has begun to arrive (``begun`` has its first bytes): reckon its visit ahead, if there is one.
+        ``whole`` is where it will be."""
+        supply = self._stock.next
+        if supply is None:
+            return None
+        foreseen = foresee(self._ctx, self._state, peer, begun, supply, self._loop.time())
+        return None if foreseen is None else self._reckoner.begin(foreseen, whole)
+
     def _transition(self, event: Event) -> None:
-        inputs = Inputs(self._loop.time(), self._dice, self._take_supply, time.time(), digest_on_two_cores)
+        inputs = Inputs(
+            self._loop.time(), self._dice, self._take_supply, time.time(), digest_on_two_cores, self._reckoner.reckoned
+        )
         after, effects = step(self._ctx, self._state, event, inputs)
         if effects and isinstance(effects[0], Persist):
             try:
@@ -282,6 +296,7 @@ class Runtime:
                 timer.cancel()
         self._write_now()
         self._stock.close()
+        self._reckoner.close()
         for task in list(self._tasks):
             task.cancel()
         if self._tasks:

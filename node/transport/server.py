@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Any
+from typing import Any, Protocol
 
 import grpc
 import grpc.aio
@@ -31,7 +31,7 @@ from node.protocol.messages import (
     Result,
     Why,
 )
-from node.protocol.values import NO_EPOCH
+from node.protocol.values import NO_EPOCH, Octets
 from node.transport import codec
 from node.transport.codec import CHUNK_BYTES, Frame, WireError
 from node.transport.identity import Directory, NotInPlanError, pem_of
@@ -52,12 +52,51 @@ SERVER_OPTIONS = [
 ]
 
 
+class Arrival(Protocol):
+    """A long token on its way in, in pieces."""
+
+    token: memoryview
+
+    def put(self, piece: Octets) -> None: ...
+
+    async def digest(self) -> bytes:
+        """Of the whole ``token``, once every piece was put in."""
+        ...
+
+    def close(self) -> None:
+        """The token was answered, or broke off."""
+        ...
+
+
+Arriving = Callable[[int, Handoff, memoryview], Arrival | None]
+
+
+class _Filling:
+    """Pieces to their places, on the event loop, hashed on the way."""
+
+    def __init__(self, whole: memoryview) -> None:
+        self._whole, self._at = whole, 0
+        self._running = RunningDigest(len(whole))
+        self.token = whole.toreadonly()
+
+    def put(self, piece: Octets) -> None:
+        self._running.update(piece)
+        self._whole[self._at : self._at + len(piece)] = piece
+        self._at += len(piece)
+
+    async def digest(self) -> bytes:
+        return self._running.digest()
+
+    def close(self) -> None:
+        pass
+
+
 class PeerService(peer_pb2_grpc.PeerServicer):  # type: ignore[misc]
     """Turns messages into protocol events and waits for the protocol's answer."""
 
     def __init__(
         self, directory: Directory, frame: Frame, me: int, names: tuple[str, ...], token_bytes: int, ask: Ask,
-        phase: Callable[[], tuple[str, bool]], version: str,
+        phase: Callable[[], tuple[str, bool]], version: str, arriving: Arriving = lambda peer, begun, whole: None,
     ) -> None:  # fmt: skip
         self._directory = directory
         self._frame = frame
@@ -67,6 +106,7 @@ class PeerService(peer_pb2_grpc.PeerServicer):  # type: ignore[misc]
         self._ask = ask
         self._phase = phase
         self._version = version
+        self._arriving = arriving
 
     async def caller(self, context: Any, *, own: bool = False) -> int:
         """The calling user; PERMISSION_DENIED for everybody outside the plan, and for oneself (but for Status)."""
@@ -123,31 +163,32 @@ class PeerService(peer_pb2_grpc.PeerServicer):  # type: ignore[misc]
             log.warning("refused a token of %d bytes from %s", handoff.size, self._names[user])
             await self._drain(handoff.size - len(handoff.token), requests)
             return Refused(Why.UNFIT, NO_EPOCH)
-        token, token_digest = handoff.token, b""
-        if len(token) < handoff.size:
-            whole = await self._rest(hop, handoff, requests)
-            if whole is None:
+        begun = Handoff(hop, handoff.grant, handoff.key, handoff.token)
+        if len(begun.token) >= handoff.size:
+            return await self._ask(user, begun)
+        whole = values.room(handoff.size)
+        arrival = self._arriving(user, begun, whole) or _Filling(whole)
+        try:
+            if not await self._rest(begun, handoff.size, arrival, requests):
                 return Refused(Why.UNFIT, NO_EPOCH)
-            token, token_digest = whole
-        return await self._ask(user, Handoff(hop, handoff.grant, handoff.key, token, token_digest))
+            token_digest = await arrival.digest()
+            return await self._ask(user, begun._replace(token=arrival.token, digest=token_digest))
+        finally:
+            arrival.close()
 
-    async def _rest(
-        self, hop: values.Hop, handoff: Any, requests: AsyncIterator[bytes]
-    ) -> tuple[memoryview, bytes] | None:
-        """A token and its digest, from its first piece and the chunks that follow: each is hashed and put in its place
-        while the next is on its way. None when they are not what was announced."""
-        head = codec.chunk_head(self._frame, hop, CHUNK_BYTES)
-        whole, running = values.room(handoff.size), RunningDigest(handoff.size)
-        piece, at = handoff.token, 0
-        while piece and at + len(piece) <= len(whole):
-            running.update(piece)
-            whole[at : at + len(piece)] = piece
-            at += len(piece)
-            if at == len(whole):
-                return whole.toreadonly(), running.digest()
+    async def _rest(self, begun: Handoff, size: int, arrival: Arrival, requests: AsyncIterator[bytes]) -> bool:
+        """A token's first piece and the chunks that follow, each put where it belongs while the next is on its way.
+        False when they are not what was announced."""
+        head = codec.chunk_head(self._frame, begun.hop, CHUNK_BYTES)
+        piece, left = begun.token, size
+        while piece and len(piece) <= left:
+            arrival.put(piece)
+            left -= len(piece)
+            if not left:
+                return True
             message = await anext(requests, b"")
             piece = codec.chunk_in(message, head, CHUNK_BYTES)
-        return None
+        return False
 
     async def _drain(self, size: int, requests: AsyncIterator[bytes]) -> None:
         """Chunks of a token that was refused by its size: a bounded number of bytes, thrown away."""
