@@ -10,6 +10,7 @@ transition that takes the token had the same arguments. Only places that no reco
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
 from queue import SimpleQueue
 
@@ -18,7 +19,7 @@ import numpy as np
 from node.journal import Journal, WrittenAhead
 from node.protocol.digests import RunningDigest
 from node.protocol.state import Foreseen, Reckoned
-from node.protocol.values import Octets, Sheet
+from node.protocol.values import Octets, Sheet, room
 
 PIECE_NUMBERS = 1 << 15
 
@@ -33,7 +34,7 @@ class Reckoning:
         self._ahead = ahead
         self._start = len(foreseen.head)
         self._received = np.frombuffer(whole, foreseen.filler.contribution.dtype, offset=self._start)
-        self._sheet = Sheet(foreseen.head, self._received)
+        self._sheet = Sheet(foreseen.head, self._received, owner.room)
         self._digest = RunningDigest(len(whole))
         self._numbers = 0  # reckoned so far
         self._worth_it = True  # until something shows that the transition will not want it
@@ -96,10 +97,11 @@ class Reckoning:
 class Reckoner:
     """At most one token at a time: a user has one visit at a time."""
 
-    def __init__(self, journal: Journal) -> None:
+    def __init__(self, journal: Journal, room: Callable[[int], memoryview] = room) -> None:
         self._journal = journal
         self._current: Reckoning | None = None
         self._closed = False
+        self.room = room
         self.helper = ThreadPoolExecutor(1)
 
     @property

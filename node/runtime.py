@@ -13,7 +13,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from node.ahead import Reckoner, Reckoning
+from node.ahead import Reckoner
+from node.blocks import Blocks
 from node.errors import DiskFullError
 from node.hashing import digest_on_two_cores
 from node.journal import Journal
@@ -42,6 +43,7 @@ from node.protocol.machine import step
 from node.protocol.messages import Answer, Handoff, Request
 from node.protocol.state import Context, Dice, Inputs, State
 from node.stock import Stock
+from node.transport.arrival import Arrival, Filling
 from node.transport.client import Client
 from node.view_log import ViewLog
 from node.worker import Supply
@@ -67,7 +69,8 @@ class Runtime:
         self._client = client
         self._dice = dice
         self._stock = stock
-        self._reckoner = Reckoner(journal)
+        self._blocks = Blocks()
+        self._reckoner = Reckoner(journal, self._blocks.room)
         self._on_finished = on_finished
         self._on_progress = on_progress
         self._fault = fault
@@ -125,14 +128,15 @@ class Runtime:
             self._running = False
         self._set_timer()
 
-    def arriving(self, peer: int, begun: Handoff, whole: memoryview) -> Reckoning | None:
-        """A long token has begun to arrive (``begun`` has its first bytes): reckon its visit ahead, if there is one.
-        ``whole`` is where it will be."""
-        supply = self._stock.next
-        if supply is None:
-            return None
-        foreseen = foresee(self._ctx, self._state, peer, begun, supply, self._loop.time())
-        return None if foreseen is None else self._reckoner.begin(foreseen, whole)
+    def arriving(self, peer: int, begun: Handoff, size: int) -> Arrival:
+        """A long token has begun to arrive (``begun`` has its first bytes). Where the noise of its visit is at hand and
+        the visit can be foreseen, it is reckoned ahead."""
+        whole, supply = self._blocks.room(size), self._stock.next
+        foreseen = None
+        if supply is not None:
+            foreseen = foresee(self._ctx, self._state, peer, begun, supply, self._loop.time())
+        reckoning = None if foreseen is None else self._reckoner.begin(foreseen, whole)
+        return reckoning or Filling(whole)
 
     def _transition(self, event: Event) -> None:
         inputs = Inputs(

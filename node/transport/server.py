@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Any, Protocol
+from typing import Any
 
 import grpc
 import grpc.aio
@@ -17,7 +17,6 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from node.config import Bundle
 from node.protocol import values
-from node.protocol.digests import RunningDigest
 from node.protocol.messages import (
     Answer,
     Declined,
@@ -31,8 +30,9 @@ from node.protocol.messages import (
     Result,
     Why,
 )
-from node.protocol.values import NO_EPOCH, Octets
+from node.protocol.values import NO_EPOCH
 from node.transport import codec
+from node.transport.arrival import Arrival, Filling
 from node.transport.codec import CHUNK_BYTES, Frame, WireError
 from node.transport.identity import Directory, NotInPlanError, pem_of
 from node.wire.v1 import peer_pb2 as pb
@@ -41,6 +41,7 @@ from node.wire.v1 import peer_pb2_grpc
 log = logging.getLogger("node.server")
 
 Ask = Callable[[int, Request], Awaitable[Answer]]
+Arriving = Callable[[int, Handoff, int], Arrival]  # user, hand-over with the token's first bytes, size of all of them
 
 SERVER_OPTIONS = [
     ("grpc.so_reuseport", 0),
@@ -52,51 +53,13 @@ SERVER_OPTIONS = [
 ]
 
 
-class Arrival(Protocol):
-    """A long token on its way in, in pieces."""
-
-    token: memoryview
-
-    def put(self, piece: Octets) -> None: ...
-
-    async def digest(self) -> bytes:
-        """Of the whole ``token``, once every piece was put in."""
-        ...
-
-    def close(self) -> None:
-        """The token was answered, or broke off."""
-        ...
-
-
-Arriving = Callable[[int, Handoff, memoryview], Arrival | None]
-
-
-class _Filling:
-    """Pieces to their places, on the event loop, hashed on the way."""
-
-    def __init__(self, whole: memoryview) -> None:
-        self._whole, self._at = whole, 0
-        self._running = RunningDigest(len(whole))
-        self.token = whole.toreadonly()
-
-    def put(self, piece: Octets) -> None:
-        self._running.update(piece)
-        self._whole[self._at : self._at + len(piece)] = piece
-        self._at += len(piece)
-
-    async def digest(self) -> bytes:
-        return self._running.digest()
-
-    def close(self) -> None:
-        pass
-
-
 class PeerService(peer_pb2_grpc.PeerServicer):  # type: ignore[misc]
     """Turns messages into protocol events and waits for the protocol's answer."""
 
     def __init__(
         self, directory: Directory, frame: Frame, me: int, names: tuple[str, ...], token_bytes: int, ask: Ask,
-        phase: Callable[[], tuple[str, bool]], version: str, arriving: Arriving = lambda peer, begun, whole: None,
+        phase: Callable[[], tuple[str, bool]], version: str,
+        arriving: Arriving = lambda peer, begun, size: Filling(values.room(size)),
     ) -> None:  # fmt: skip
         self._directory = directory
         self._frame = frame
@@ -166,8 +129,7 @@ class PeerService(peer_pb2_grpc.PeerServicer):  # type: ignore[misc]
         begun = Handoff(hop, handoff.grant, handoff.key, handoff.token)
         if len(begun.token) >= handoff.size:
             return await self._ask(user, begun)
-        whole = values.room(handoff.size)
-        arrival = self._arriving(user, begun, whole) or _Filling(whole)
+        arrival = self._arriving(user, begun, handoff.size)
         try:
             if not await self._rest(begun, handoff.size, arrival, requests):
                 return Refused(Why.UNFIT, NO_EPOCH)
