@@ -50,10 +50,12 @@ class Reckoning:
         """The next bytes; nobody may change them any more."""
         self._pieces.put(piece)
 
-    async def digest(self) -> bytes:
-        """All bytes were put in: the digest of them, once they are in their place."""
+    async def digest(self) -> bytes | None:
+        """All bytes were put in: the digest of them, once they are in their place. None: closed before they were."""
         self._pieces.put(None)
         found = await asyncio.wrap_future(self._work)
+        if self._given_up:
+            return None
         if self._worth_it:
             out = self._ahead.data = self._sheet.finished()
             self.reckoned = Reckoned(self.token, self._foreseen, self._sheet.payload, out, self._digest.digest())

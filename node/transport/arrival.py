@@ -15,8 +15,8 @@ class Arrival(Protocol):
 
     def put(self, piece: Octets) -> None: ...
 
-    async def digest(self) -> bytes:
-        """Of ``token``, once every piece was put in."""
+    async def digest(self) -> bytes | None:
+        """Of ``token``, once every piece was put in. None: this user is ending, and the token is not whole."""
         ...
 
     def close(self) -> None: ...

@@ -134,6 +134,8 @@ class PeerService(peer_pb2_grpc.PeerServicer):  # type: ignore[misc]
             if not await self._rest(begun, handoff.size, arrival, requests):
                 return Refused(Why.UNFIT, NO_EPOCH)
             token_digest = await arrival.digest()
+            if token_digest is None:
+                return Refused(Why.BUSY, NO_EPOCH)
             return await self._ask(user, begun._replace(token=arrival.token, digest=token_digest))
         finally:
             arrival.close()

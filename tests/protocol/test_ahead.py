@@ -77,7 +77,7 @@ class Stage:
         for start, end in pairwise(cuts):
             reckoning.put(data[start:end])
         token_digest = await reckoning.digest()
-        assert token_digest == digest(data) and bytes(reckoning.token) == data
+        assert token_digest is not None and token_digest == digest(data) and bytes(reckoning.token) == data
         return reckoning, Handoff(HOP, GRANT, b"k" * 32, reckoning.token, token_digest)
 
     def take(self, handoff: Handoff, reckoned: Reckoned | None, skip: int = 0) -> tuple[State, list[Effect]]:
@@ -351,6 +351,20 @@ def test_a_token_that_breaks_off_ends_the_work(stage: Stage, tmp_path: Path) -> 
     assert adopted(state, reckoning.reckoned) and isinstance(effects[-1], Reply)
     assert isinstance(effects[-1].answer, Accepted)
     assert [path.name for path in tmp_path.glob("journal.*")] == ["journal.0"]
+
+
+def test_a_user_that_ends_while_a_token_arrives_takes_no_part_of_it(stage: Stage) -> None:
+    async def leave(data: bytes, foreseen: Foreseen) -> None:
+        reckoning = stage.reckoner.begin(foreseen, room(len(data)))
+        assert reckoning is not None
+        reckoning.put(data)
+        stage.reckoner.close()
+        assert await reckoning.digest() is None
+        assert reckoning.reckoned is None and stage.reckoner.reckoned is None
+
+    foreseen = stage.foresee(stage.token())
+    assert foreseen is not None
+    asyncio.run(leave(stage.token(), foreseen))
 
 
 def test_after_the_end_nothing_is_begun(stage: Stage) -> None:
