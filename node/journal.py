@@ -28,7 +28,7 @@ from node.protocol.digests import digest
 from node.protocol.machine import apply, merge
 from node.protocol.messages import Result
 from node.protocol.state import Custody, Durable
-from node.protocol.values import Epoch, Hop, Octets
+from node.protocol.values import Epoch, Hop
 from node.shelf import Blank, Shelf, Shelved, sync_folder
 
 MAGIC: Final = b"NDPJRN4\n"
@@ -170,17 +170,6 @@ class _Long(NamedTuple):
     shelved: Shelved
 
 
-class WrittenAhead:
-    """The bytes of a place that was set aside. ``data`` is what a record must hold to name it."""
-
-    def __init__(self, blank: Blank) -> None:
-        self.blank = blank
-        self.data: Octets | None = None
-
-    def holds(self, data: Octets) -> bool:
-        return self.data is data and self.blank.written == len(data)
-
-
 def _may_be_long(fields: Mapping[str, Any]) -> dict[str, Any]:
     """The byte strings (or their places) that may be as long as a token, by field: at most one a field."""
     found = {}
@@ -282,7 +271,7 @@ class Journal:
         self._waiting: Mapping[str, Any] = {}
         self._shelf = Shelf(folder, sync=sync)
         self._long: Mapping[str, _Long] = {}  # field -> what of it is shelved
-        self._ahead: WrittenAhead | None = None
+        self._ahead: Blank | None = None  # kept from everybody else until it is settled
         self.damaged = False  # was the journal unreadable, and set aside?
         try:
             self._open(start, rejoin)
@@ -353,18 +342,26 @@ class Journal:
         """Shelve a new byte string beside those of the last record and those of the next."""
         known = changes["custody"].out_digest if name == "custody" else digest(data)
         if self._ahead is not None and self._ahead.holds(data):
-            return _Long(data, self._shelf.filled(self._ahead.blank, known))
+            return _Long(data, self._filled(self._ahead, known))
         return _Long(data, self._shelf.put(data, known, self._taken(after)))
 
     def _taken(self, after: Mapping[str, _Long]) -> set[int]:
         taken = {long.shelved.place for long in (*self._long.values(), *after.values())}
-        return taken if self._ahead is None else taken | {self._ahead.blank.place}
+        return taken if self._ahead is None else taken | {self._ahead.place}
 
-    def write_ahead(self) -> WrittenAhead | None:
+    def _filled(self, ahead: Blank, data_digest: bytes) -> Shelved:
+        """Once: after a sync that failed, the next may succeed although nothing is on the disk."""
+        try:
+            return self._shelf.filled(ahead, data_digest)
+        except OSError:
+            ahead.data = None
+            raise
+
+    def write_ahead(self) -> Blank | None:
         """A place for the next long byte string, kept from everybody else until ``settle``. None: no file for it."""
         assert self._ahead is None
         try:
-            self._ahead = WrittenAhead(self._shelf.blank(self._taken({})))
+            self._ahead = self._shelf.blank(self._taken({}))
         except OSError:
             return None
         return self._ahead

@@ -14,7 +14,6 @@ from collections.abc import Callable
 from typing import Any
 
 from node.ahead import Reckoner
-from node.blocks import Blocks
 from node.errors import DiskFullError
 from node.hashing import digest_on_two_cores
 from node.journal import Journal
@@ -42,6 +41,7 @@ from node.protocol.foresee import foresee
 from node.protocol.machine import step
 from node.protocol.messages import Answer, Handoff, Request
 from node.protocol.state import Context, Dice, Inputs, State
+from node.protocol.values import room
 from node.stock import Stock
 from node.transport.arrival import Arrival, Filling
 from node.transport.client import Client
@@ -69,8 +69,7 @@ class Runtime:
         self._client = client
         self._dice = dice
         self._stock = stock
-        self._blocks = Blocks()
-        self._reckoner = Reckoner(journal, self._blocks.room)
+        self._reckoner = Reckoner(journal)
         self._on_finished = on_finished
         self._on_progress = on_progress
         self._fault = fault
@@ -131,9 +130,8 @@ class Runtime:
     def arriving(self, peer: int, begun: Handoff, size: int) -> Arrival:
         """A long token has begun to arrive (``begun`` has its first bytes). Where the noise of its visit is at hand and
         the visit can be foreseen, it is reckoned ahead."""
-        whole, supply = self._blocks.room(size), self._stock.next
-        foreseen = None
-        if supply is not None:
+        whole, supply, foreseen = room(size), self._stock.next, None
+        if supply is not None and self._reckoner.free:
             foreseen = foresee(self._ctx, self._state, peer, begun, supply, self._loop.time())
         reckoning = None if foreseen is None else self._reckoner.begin(foreseen, whole)
         return reckoning or Filling(whole)

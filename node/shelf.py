@@ -39,6 +39,10 @@ class Blank:
         self.place = place
         self.file = file
         self.written = 0  # bytes
+        self.data: Octets | None = None  # what was written, once that is all of it
+
+    def holds(self, data: Octets) -> bool:
+        return self.data is data and self.written == len(data)
 
     def write(self, piece: Octets) -> None:
         """``OSError`` when the disk does not take it."""

@@ -98,11 +98,13 @@ class BoundTask:
         return out
 
     def filler(self, index: int, supply: Supply, units: int) -> Filler | None:
-        """As ``contribute`` and ``mix`` for a payload that comes piece by piece."""
+        """As ``contribute`` and ``mix`` for a payload that comes piece by piece, in numbers of one kind."""
         task = self._task
         if not isinstance(task, AdditiveTask) or not task.by_pieces or units > len(supply.noise.units):
             return None
         contribution = self._data.row(index)
+        if contribution.dtype != task.dtype:
+            return None
         noise = task.noise_sum(supply.noise, units, contribution)
         added = noise if units else None
 

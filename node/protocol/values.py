@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import struct
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -82,7 +81,7 @@ def room(size: int) -> memoryview:
 class Sheet:
     """Where a long token is written: its payload straight into its place, behind a head that may still change."""
 
-    def __init__(self, head: bytes, like: Payload, room: Callable[[int], memoryview] = room) -> None:
+    def __init__(self, head: bytes, like: Payload) -> None:
         self._start = len(head)
         self._whole = room(self._start + like.nbytes)
         self._whole[: self._start] = head

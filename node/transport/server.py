@@ -32,8 +32,8 @@ from node.protocol.messages import (
 )
 from node.protocol.values import NO_EPOCH
 from node.transport import codec
-from node.transport.arrival import Arrival, Filling
-from node.transport.codec import CHUNK_BYTES, Frame, WireError
+from node.transport.arrival import Arrival
+from node.transport.codec import CHUNK_BYTES, INLINE_BYTES, Frame, WireError
 from node.transport.identity import Directory, NotInPlanError, pem_of
 from node.wire.v1 import peer_pb2 as pb
 from node.wire.v1 import peer_pb2_grpc
@@ -58,8 +58,7 @@ class PeerService(peer_pb2_grpc.PeerServicer):  # type: ignore[misc]
 
     def __init__(
         self, directory: Directory, frame: Frame, me: int, names: tuple[str, ...], token_bytes: int, ask: Ask,
-        phase: Callable[[], tuple[str, bool]], version: str,
-        arriving: Arriving = lambda peer, begun, size: Filling(values.room(size)),
+        phase: Callable[[], tuple[str, bool]], version: str, arriving: Arriving,
     ) -> None:  # fmt: skip
         self._directory = directory
         self._frame = frame
@@ -121,13 +120,16 @@ class PeerService(peer_pb2_grpc.PeerServicer):  # type: ignore[misc]
         return hop, await self._handoff(user, hop, request.handoff, requests)
 
     async def _handoff(self, user: int, hop: values.Hop, handoff: Any, requests: AsyncIterator[bytes]) -> Answer:
-        """A token, in one message or in chunks; its size is fixed by the plan and checked before it is read."""
-        if handoff.size != self._token_bytes or len(handoff.key) != codec.KEY_BYTES:
+        """A token, in one message or (if it is long) in chunks; its size is fixed by the plan and checked before it is
+        read."""
+        in_pieces = len(handoff.token) < handoff.size
+        short = handoff.size <= INLINE_BYTES
+        if handoff.size != self._token_bytes or len(handoff.key) != codec.KEY_BYTES or (in_pieces and short):
             log.warning("refused a token of %d bytes from %s", handoff.size, self._names[user])
             await self._drain(handoff.size - len(handoff.token), requests)
             return Refused(Why.UNFIT, NO_EPOCH)
         begun = Handoff(hop, handoff.grant, handoff.key, handoff.token)
-        if len(begun.token) >= handoff.size:
+        if not in_pieces:
             return await self._ask(user, begun)
         arrival = self._arriving(user, begun, handoff.size)
         try:

@@ -152,6 +152,22 @@ def test_chunks_that_are_not_what_was_announced_never_reach_the_protocol(run: Pa
     run_async(work)
 
 
+def test_a_short_token_in_pieces_is_refused(run: Path) -> None:
+    """The contract has it in one message; whoever receives it counts on bytes."""
+    first = pb.HopRequest(context=frame(run).context(HOP), serial=3)
+    first.handoff.MergeFrom(pb.Handoff(grant=b"g" * 16, key=bytes(32), size=TOKEN_BYTES, token=bytes(TOKEN_BYTES - 8)))
+    rest = pb.HopRequest(context=frame(run).context(HOP), chunk=pb.Chunk(data=bytes(8)))
+
+    async def work() -> None:
+        async with serving(run) as recorder, calling(run, papers_of(bundle(run, 1))) as channel:
+            messages = [message.SerializeToString() for message in (first, rest)]
+            answer = await _hop_stream(channel, messages).read()
+            assert answer.refused.why == pb.WHY_UNFIT and answer.serial == 3
+            assert recorder.asked == [] and recorder.arrivals == []
+
+    run_async(work)
+
+
 def test_a_long_token_whose_caller_goes_away_is_closed(run: Path) -> None:
     async def work() -> None:
         async with serving(run, token_bytes=LONG) as recorder:
