@@ -161,8 +161,9 @@ async def _with_journal(
         ctx, journal, view_log, client, dice, stock, finished, options.on_progress, crash
     )
     service = PeerService(
-        Directory(bundle.public), frame, bundle.me, plan.names, token_bytes, runtime.ask, lambda: runtime.phase, VERSION
-    )
+        Directory(bundle.public), frame, bundle.me, plan.names, token_bytes, runtime.ask, lambda: runtime.phase,
+        VERSION, runtime.arriving,
+    )  # fmt: skip
     try:
         return await _take_part(bundle, service, runtime, client, options, again=life > 1)
     finally:

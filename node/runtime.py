@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
+from node.ahead import Reckoner
 from node.errors import DiskFullError
 from node.hashing import digest_on_two_cores
 from node.journal import Journal
@@ -36,10 +37,13 @@ from node.protocol.effects import (
     Stopping,
     Tick,
 )
+from node.protocol.foresee import foresee
 from node.protocol.machine import step
-from node.protocol.messages import Answer, Request
+from node.protocol.messages import Answer, Handoff, Request
 from node.protocol.state import Context, Dice, Inputs, State
+from node.protocol.values import room
 from node.stock import Stock
+from node.transport.arrival import Arrival, Filling
 from node.transport.client import Client
 from node.view_log import ViewLog
 from node.worker import Supply
@@ -65,6 +69,7 @@ class Runtime:
         self._client = client
         self._dice = dice
         self._stock = stock
+        self._reckoner = Reckoner(journal)
         self._on_finished = on_finished
         self._on_progress = on_progress
         self._fault = fault
@@ -122,8 +127,19 @@ class Runtime:
             self._running = False
         self._set_timer()
 
+    def arriving(self, peer: int, begun: Handoff, size: int) -> Arrival:
+        """A long token has begun to arrive (``begun`` has its first bytes). Where the noise of its visit is at hand and
+        the visit can be foreseen, it is reckoned ahead."""
+        whole, supply, foreseen = room(size), self._stock.next, None
+        if supply is not None and self._reckoner.free:
+            foreseen = foresee(self._ctx, self._state, peer, begun, supply, self._loop.time())
+        reckoning = None if foreseen is None else self._reckoner.begin(foreseen, whole)
+        return reckoning or Filling(whole)
+
     def _transition(self, event: Event) -> None:
-        inputs = Inputs(self._loop.time(), self._dice, self._take_supply, time.time(), digest_on_two_cores)
+        inputs = Inputs(
+            self._loop.time(), self._dice, self._take_supply, time.time(), digest_on_two_cores, self._reckoner.reckoned
+        )
         after, effects = step(self._ctx, self._state, event, inputs)
         if effects and isinstance(effects[0], Persist):
             try:
@@ -282,6 +298,7 @@ class Runtime:
                 timer.cancel()
         self._write_now()
         self._stock.close()
+        self._reckoner.close()
         for task in list(self._tasks):
             task.cancel()
         if self._tasks:

@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 from node.errors import CorruptJournalError
 from node.protocol.digests import digest
+from node.protocol.values import Octets
 
 _NOTHING = bytes(1 << 16)
 
@@ -29,6 +30,23 @@ class Shelved(NamedTuple):
     place: int
     size: int
     digest: str  # in hexadecimal digits, as JSON takes it
+
+
+class Blank:
+    """A place set aside, to be written piece by piece ahead of the record that may name it."""
+
+    def __init__(self, place: int, file: int) -> None:
+        self.place = place
+        self.file = file
+        self.written = 0  # bytes
+        self.data: Octets | None = None  # what was written, once that is all of it
+
+    def holds(self, data: Octets) -> bool:
+        return self.data is data and self.written == len(data)
+
+    def write(self, piece: Octets) -> None:
+        """``OSError`` when the disk does not take it."""
+        self.written += _write(self.file, piece, self.written)
 
 
 class Shelf:
@@ -56,15 +74,20 @@ class Shelf:
 
     def put(self, data: bytes, data_digest: bytes, taken: Collection[int]) -> Shelved:
         """Write ``data`` to a place that is not ``taken``; ``OSError`` when the disk does not take it."""
+        blank = self.blank(taken)
+        blank.write(data)
+        return self.filled(blank, data_digest)
+
+    def blank(self, taken: Collection[int]) -> Blank:
+        """A place that is not ``taken``."""
         place = next(place for place in range(len(taken) + 1) if place not in taken)
-        file = self._file(place)
-        left, at = memoryview(data), 0
-        while left:
-            written = os.pwrite(file, left, at)
-            left, at = left[written:], at + written
+        return Blank(place, self._file(place))
+
+    def filled(self, blank: Blank, data_digest: bytes) -> Shelved:
+        """What was written there, as safe as anything that a record may name."""
         if self._syncs:
-            os.fdatasync(file)
-        return Shelved(place, len(data), data_digest.hex())
+            os.fdatasync(blank.file)
+        return Shelved(blank.place, blank.written, data_digest.hex())
 
     def get(self, shelved: Shelved) -> bytes:
         """The bytes that were put there, or ``CorruptJournalError``."""
@@ -97,6 +120,14 @@ class Shelf:
         for file in self._files.values():
             os.close(file)
         self._files.clear()
+
+
+def _write(file: int, data: Octets, start: int) -> int:
+    left, at = memoryview(data), start
+    while left:
+        written = os.pwrite(file, left, at)
+        left, at = left[written:], at + written
+    return at - start
 
 
 def sync_folder(path: Path) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from node.noise import Source
-from node.protocol.state import Mixed
+from node.protocol.state import Filler, Mixed
 from node.protocol.values import Payload
 from node.tasks.additive import AdditiveTask
 from node.tasks.base import LocalData, Noise, PayloadError, Task
@@ -96,6 +96,22 @@ class BoundTask:
             return task.apply(payload, contribution, noise, step)
         task.apply_into(out, payload, contribution, noise)
         return out
+
+    def filler(self, index: int, supply: Supply, units: int) -> Filler | None:
+        """As ``contribute`` and ``mix`` for a payload that comes piece by piece, in numbers of one kind."""
+        task = self._task
+        if not isinstance(task, AdditiveTask) or not task.by_pieces or units > len(supply.noise.units):
+            return None
+        contribution = self._data.row(index)
+        if contribution.dtype != task.dtype:
+            return None
+        noise = task.noise_sum(supply.noise, units, contribution)
+        added = noise if units else None
+
+        def fill(received: Payload, out: Payload, piece: slice) -> bool:
+            return task.fill(out, received, contribution, added, piece)
+
+        return Filler(contribution, noise, fill)
 
     def enough(self, supply: Supply, units: int, fresh: Callable[[], Supply]) -> Supply:
         """The same noise, with as many fresh components behind it as ``units`` components need."""

@@ -348,7 +348,7 @@ def handed(ctx: Context, state: State, peer: int, ticket: int, handoff: Handoff,
     if why is not None:
         return state, [*room, Reply(ticket, Refused(why, durable.promised))]
     try:
-        token = visit.read_token(ctx, handoff.token)
+        token = visit.read_token(ctx, handoff.token, inputs.reckoned)
     except TokenError as error:
         note = Note("error", f"{ctx.names[peer]}: {error}")
         return state, [*room, note, Reply(ticket, Refused(Why.UNFIT, durable.promised))]
@@ -366,6 +366,16 @@ def handed(ctx: Context, state: State, peer: int, ticket: int, handoff: Handoff,
     )  # fmt: skip
     state, effects = _after_visit(ctx, state, inputs, [*room, *effects])
     return state, [*effects, Reply(ticket, Accepted(standing.secret))]  # last: the token waits for nobody
+
+
+def would_take(ctx: Context, state: State, peer: int, handoff: Handoff, now: float) -> bool:
+    """Would ``handed`` take a token that comes with this, if it fits? ``False`` also where that is a longer story."""
+    hop, durable, grant = handoff.hop, state.durable, state.grants.get(peer)
+    known = hop.epoch == durable.mark.epoch and hop.step <= durable.mark.step
+    if known or durable.rejoined or state.phase is not Phase.IDLE or hop.epoch != durable.promised:
+        return False
+    covered = grant is not None and _covers(grant, handoff, durable.promised, now)
+    return covered and _obstacle(ctx, state, hop) is None
 
 
 def _covers(grant: Grant, handoff: Handoff, promised: Epoch, now: float) -> bool:

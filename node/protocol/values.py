@@ -25,6 +25,7 @@ _MAGIC = b"NDP2"
 _MOST = 1 << 62  # of any count: what honest users add never leaves 64 bits
 _DTYPES = {0: np.dtype("<i8"), 1: np.dtype("<f8")}
 _NAMES = {0: "int64", 1: "float64"}  # numpy works the names out anew each time
+_NAMED = {name: _DTYPES[kind] for kind, name in _NAMES.items()}
 
 
 class TokenError(ValueError):
@@ -78,26 +79,54 @@ def room(size: int) -> memoryview:
 
 
 class Sheet:
-    """Where a long token is written: its payload straight into its place, then the head in front of it."""
+    """Where a long token is written: its payload straight into its place, behind a head that may still change."""
 
-    def __init__(self, like: Token) -> None:
-        start = len(like.head())
-        self._whole = room(start + like.payload.nbytes)
-        self.payload: Payload = np.frombuffer(self._whole, dtype=like.payload.dtype, offset=start)
+    def __init__(self, head: bytes, like: Payload) -> None:
+        self._start = len(head)
+        self._whole = room(self._start + like.nbytes)
+        self._whole[: self._start] = head
+        self.payload: Payload = np.frombuffer(self._whole, dtype=like.dtype, offset=self._start)
 
     def encode(self, token: Token) -> Octets:
         """As ``token.encode()``; without a copy when its payload is the one written here."""
         if token.payload is not self.payload:
             return token.encode()
-        head = token.head()
-        self._whole[: len(head)] = head
+        self._whole[: self._start] = token.head()
+        return self.finished()
+
+    def until(self, number: int) -> memoryview:
+        """The token's bytes in front of its payload's ``number``-th number."""
+        return self._whole[: self._start + self.payload.itemsize * number]
+
+    def finished(self) -> Octets:
+        """All of it, from now on only to be read."""
         self.payload.flags.writeable = False
         return self._whole.toreadonly()
 
 
 def decode_token(data: Octets, *, dtype: str, dimension: int, ledger_size: int) -> Token:
     """Strictly the token this run expects, or ``TokenError``."""
-    if len(data) < _HEAD.size:
+    contributions, dummies, units, ledger = _counts(data, dtype, dimension, ledger_size)
+    start = _HEAD.size + 8 * ledger_size
+    if len(data) != start + 8 * dimension:
+        raise TokenError("token of another length")
+    payload = np.frombuffer(data, dtype=_NAMED[dtype], offset=start)
+    if dtype == "float64" and not bool(np.isfinite(payload).all()):
+        raise TokenError("token with a number that is not finite")
+    return Token(payload, contributions, dummies, units, ledger)
+
+
+def decode_head(data: Octets, *, dtype: str, dimension: int, ledger_size: int) -> Token:
+    """The token that begins with ``data``, its payload still to come: zeros, which take no memory, stand for it."""
+    counts = _counts(data, dtype, dimension, ledger_size)
+    return Token(np.broadcast_to(np.zeros((), _NAMED[dtype]), dimension), *counts)
+
+
+def _counts(
+    data: Octets, dtype: str, dimension: int, ledger_size: int
+) -> tuple[int, int, int, tuple[int, ...]]:
+    """Contributions, random elements, noise components and ledger."""
+    if len(data) < _HEAD.size + 8 * ledger_size:
         raise TokenError("token too short")
     magic, kind, contributions, dummies, units, n_ledger, size = _HEAD.unpack_from(data)
     if magic != _MAGIC or kind not in _DTYPES or _NAMES[kind] != dtype:
@@ -106,14 +135,7 @@ def decode_token(data: Octets, *, dtype: str, dimension: int, ledger_size: int) 
         raise TokenError("token with a count that no walk reaches")
     if n_ledger != ledger_size or size != dimension:
         raise TokenError("token of another shape")
-    start = _HEAD.size + 8 * n_ledger
-    if len(data) != start + 8 * size:
-        raise TokenError("token of another length")
-    ledger = struct.unpack_from(f"<{n_ledger}Q", data, _HEAD.size)
-    payload = np.frombuffer(data, dtype=_DTYPES[kind], offset=start)
-    if kind == 1 and not bool(np.isfinite(payload).all()):
-        raise TokenError("token with a number that is not finite")
-    return Token(payload, contributions, dummies, units, ledger)
+    return contributions, dummies, units, struct.unpack_from(f"<{n_ledger}Q", data, _HEAD.size)
 
 
 _BLOCK = hashlib.sha256().block_size

@@ -27,6 +27,7 @@ from node.protocol.state import (
     Inputs,
     Mixed,
     Phase,
+    Reckoned,
     State,
 )
 from node.protocol.values import Hop, Octets, Payload, Sheet, Token, TokenError, decode_token, hop_tag
@@ -34,15 +35,21 @@ from node.protocol.values import Hop, Octets, Payload, Sheet, Token, TokenError,
 Step = tuple[State, list[Effect]]
 
 
-def read_token(ctx: Context, data: Octets) -> Token:
-    size = ctx.n if ctx.ledger else 0
-    token = decode_token(data, dtype=ctx.worker.dtype, dimension=ctx.worker.dimension, ledger_size=size)
-    if not ctx.worker.fits(token.payload) or not _plausible(ctx, token):
+def read_token(ctx: Context, data: Octets, reckoned: Reckoned | None = None) -> Token:
+    token = decode_token(data, **shape(ctx))
+    fits = (reckoned is not None and reckoned.received is data) or ctx.worker.fits(token.payload)
+    if not fits or not plausible(ctx, token):
         raise TokenError("token outside the plan's bounds")
     return token
 
 
-def _plausible(ctx: Context, token: Token) -> bool:
+def shape(ctx: Context) -> dict[str, Any]:
+    return {
+        "dtype": ctx.worker.dtype, "dimension": ctx.worker.dimension, "ledger_size": ctx.n if ctx.ledger else 0
+    }  # fmt: skip
+
+
+def plausible(ctx: Context, token: Token) -> bool:
     """W_r runs ahead of W by a full noise for every time r was passed by, once a round: nobody is made to add more."""
     return max(token.ledger, default=0) <= token.noise_units + ctx.full * routing.round_of(ctx, ctx.total)
 
@@ -73,9 +80,12 @@ def open_visit(
     )
     supply = inputs.supply()
     token, opening = _opened(ctx, token, supply)
-    index = routing.round_of(ctx, hop.step) if ctx.ring else durable.contributions + 1
-    capped = _capped(ctx, durable)
-    contribution = ctx.worker.contribute(token.payload, index, supply) if ctx.worker.quick and not capped else None
+    index, capped = next_index(ctx, durable, hop), is_capped(ctx, durable)
+    contribution = None
+    if ctx.worker.quick and not capped:
+        contribution = _foreseen(inputs.reckoned, raw, index, supply)
+        if contribution is None:
+            contribution = ctx.worker.contribute(token.payload, index, supply)
     custody = Custody(
         hop, durable.visits + 1, cause, UNROUTED, hop, raw, b"", False, 0, line, "", raw_digest
     )  # fmt: skip
@@ -88,6 +98,19 @@ def open_visit(
         return state._replace(phase=Phase.COMPUTING, retry_at=None), [Log(line), compute]
     state, more = plan_hop(ctx, state, inputs)
     return state, [Log(line), *more]
+
+
+def next_index(ctx: Context, durable: Durable, hop: Hop) -> int:
+    """The number of a visit's contribution."""
+    return routing.round_of(ctx, hop.step) if ctx.ring else durable.contributions + 1
+
+
+def _foreseen(reckoned: Reckoned | None, raw: Octets, index: int, supply: Any) -> Payload | None:
+    """The contribution to these very bytes, beside this very noise, where it was foreseen."""
+    if reckoned is None or reckoned.received is not raw:
+        return None
+    found = reckoned.foreseen
+    return found.filler.contribution if found.nth == index and found.supply is supply else None
 
 
 def _opened(ctx: Context, token: Token, supply: Any) -> tuple[Token, Payload | None]:
@@ -103,7 +126,7 @@ def _opened(ctx: Context, token: Token, supply: Any) -> tuple[Token, Payload | N
     return token._replace(payload=payload, dummies=token.dummies + begun.n_dummies), begun.dummies
 
 
-def _capped(ctx: Context, durable: Durable) -> bool:
+def is_capped(ctx: Context, durable: Durable) -> bool:
     """Past its cap; a lost disk forgot the counts, so it counts as past every cap."""
     if durable.rejoined and (ctx.cap is not None or ctx.edge_cap is not None):
         return True
@@ -116,10 +139,10 @@ def reopen_visit(ctx: Context, state: State, inputs: Inputs) -> Step:
     assert custody is not None and custody.next == UNROUTED
     token = read_token(ctx, custody.out)
     supply = inputs.supply()
-    index = routing.round_of(ctx, custody.hop.step) if ctx.ring else state.durable.contributions + 1
+    index = next_index(ctx, state.durable, custody.hop)
     token, opening = _opened(ctx, token, supply)
     draft = Draft(token, None, supply, state.durable.contributions, opening)
-    if _capped(ctx, state.durable):
+    if is_capped(ctx, state.durable):
         return plan_hop(ctx, state._replace(draft=draft), inputs)
     compute = Compute(token.payload, index, supply, custody.visit)
     return state._replace(phase=Phase.COMPUTING, draft=draft), [compute]
@@ -154,20 +177,20 @@ def _compose(ctx: Context, state: State, draft: Draft, route: Route, inputs: Inp
     real = not capped and not edge_full
     forward = capped and ctx.forward_past_cap
     received = routing.pass_by(ctx, draft.received, custody.hop.step, route)
-    if forward:
-        units = 0
-    elif ctx.ledger:
-        units = routing.units_for(ctx, received, route.next)
-    else:
-        units = ctx.full
+    units = 0 if forward else routing.units_of(ctx, received, route.next)
     closing = route.next == FINISH and ctx.release_all
     contribution = draft.contribution if real else None
     payload, step = received.payload, max(custody.hop.step, 1)
-    mixed, sheet = Mixed(payload, None, None, 0), None
+    mixed, sheet, reckoned = Mixed(payload, None, None, 0), None, None
     if not forward:
         draft = draft._replace(supply=ctx.worker.enough(draft.supply, units, inputs.supply))
         state = state._replace(draft=draft)
-        sheet = Sheet(received) if payload.nbytes > LONG_BYTES else None
+        if draft.opening is None and not closing:
+            reckoned = _reckoned(ctx, inputs.reckoned, received, contribution, draft.supply, units)
+    if reckoned is not None:
+        mixed = Mixed(reckoned.payload, reckoned.foreseen.filler.noise, None, 0)
+    elif not forward:
+        sheet = Sheet(received.head(), payload) if payload.nbytes > LONG_BYTES else None
         out = None if sheet is None else sheet.payload
         mixed = ctx.worker.mix(payload, contribution, draft.supply, units, step, closing, out)
     if draft.opening is not None:
@@ -177,8 +200,26 @@ def _compose(ctx: Context, state: State, draft: Draft, route: Route, inputs: Inp
     counts = _counts(durable, custody, draft.contributions_before + int(real), route.next, real)
     return route_to(
         ctx, state, route, token, inputs, counts, real=real, units=units, contribution=contribution, mixed=mixed,
-        sheet=sheet,
+        sheet=sheet, reckoned=reckoned,
     )  # fmt: skip
+
+
+def _reckoned(
+    ctx: Context, reckoned: Reckoned | None, received: Token, contribution: Payload | None, supply: Any, units: int
+) -> Reckoned | None:
+    """What was reckoned while the token came, if it was from the same arguments: each is the very same object (the
+    contribution is, by ``_foreseen``, that to the same bytes)."""
+    if reckoned is None or contribution is None:
+        return None
+    found = reckoned.foreseen
+    if found.filler.contribution is not contribution or found.supply is not supply or found.units != units:
+        return None
+    return reckoned if outgoing_head(ctx, received, units) == found.head else None
+
+
+def outgoing_head(ctx: Context, received: Token, units: int) -> bytes:
+    """What stands in front of the payload after a visit that contributed."""
+    return extend(ctx, received, Mixed(received.payload, None, None, 0), units, True).head()
 
 
 def _counted(custody: Custody, receiver: int) -> int:
@@ -261,14 +302,18 @@ def _sum(logged: list[int] | list[float] | None, extra: Payload | None, token: T
 def route_to(
     ctx: Context, state: State, route: Route, token: Token, inputs: Inputs, counts: Mapping[str, Any], *, real: bool,
     units: int, contribution: Payload | None, mixed: Mixed, sheet: Sheet | None = None,
+    reckoned: Reckoned | None = None,
 ) -> State:  # fmt: skip
     """Fix next user and bytes in the custody record, and ``counts`` beside it (durable with this transition)."""
     durable, custody = state.durable, state.durable.custody
     assert custody is not None
     hop = Hop(custody.hop.epoch, route.step)
     key = inputs.dice.secret(32)
-    data = token.encode() if sheet is None else sheet.encode(token)
-    data_digest = inputs.digest(data)
+    if reckoned is not None:
+        data, data_digest = reckoned.out, reckoned.out_digest
+    else:
+        data = token.encode() if sheet is None else sheet.encode(token)
+        data_digest = inputs.digest(data)
     fields: dict[str, Any] = {
         "epoch": list(hop.epoch),
         "visit": custody.visit,

@@ -71,9 +71,7 @@ class AdditiveTask(ABC):
     def validate(self, payload: Payload) -> None:
         if payload.dtype != _INT64 or payload.shape != (self.dimension,):
             raise PayloadError(f"the payload must be {self.dimension} integers")
-        # Not abs(): it has no answer for the smallest int64. A few numbers are looked at faster one by one.
-        least, most = _ends(payload)
-        if most > PAYLOAD_LIMIT or least < -PAYLOAD_LIMIT:
+        if not _within_limits(payload):
             raise PayloadError("the payload is larger than this plan can make it")
 
     def contribution(self, received: Payload, data: LocalData, index: int) -> Payload:
@@ -94,12 +92,36 @@ class AdditiveTask(ABC):
         """`apply`, with the payload to send written where it will be sent from."""
         add(received, contribution, noise, out=out)
 
+    @property
+    def by_pieces(self) -> bool:
+        """May a piece of the payload be checked, and added to, before the next has come? Not if a subclass decides."""
+        return all(getattr(type(self), name) is getattr(AdditiveTask, name) for name in _PLAIN)
+
+    def fill(
+        self, out: Payload, received: Payload, contribution: Payload | None, noise: Payload | None, piece: slice
+    ) -> bool:
+        """`validate` and `apply_into` for one piece; False where `validate` would raise."""
+        if not _within_limits(received[piece]):
+            return False
+        parts = [None if part is None else part[piece] for part in (contribution, noise)]
+        add(received[piece], *parts, out=out[piece])
+        return True
+
     def closing(self, source: Source) -> Payload | None:
         return None
 
     def values_of(self, payload: Payload) -> NDArray[np.float64]:
         """The payload in data units."""
         return payload.astype(np.float64) * self.grid
+
+
+_PLAIN = ("validate", "contribution", "apply", "apply_into", "fill")
+
+
+def _within_limits(payload: Payload) -> bool:
+    """Not abs(): it has no answer for the smallest int64. A few numbers are looked at faster one by one."""
+    least, most = _ends(payload)
+    return least >= -PAYLOAD_LIMIT and most <= PAYLOAD_LIMIT
 
 
 def _ends(payload: Payload) -> tuple[int, int]:

@@ -17,7 +17,6 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from node.config import Bundle
 from node.protocol import values
-from node.protocol.digests import RunningDigest
 from node.protocol.messages import (
     Answer,
     Declined,
@@ -33,7 +32,8 @@ from node.protocol.messages import (
 )
 from node.protocol.values import NO_EPOCH
 from node.transport import codec
-from node.transport.codec import CHUNK_BYTES, Frame, WireError
+from node.transport.arrival import Arrival
+from node.transport.codec import CHUNK_BYTES, INLINE_BYTES, Frame, WireError
 from node.transport.identity import Directory, NotInPlanError, pem_of
 from node.wire.v1 import peer_pb2 as pb
 from node.wire.v1 import peer_pb2_grpc
@@ -41,6 +41,7 @@ from node.wire.v1 import peer_pb2_grpc
 log = logging.getLogger("node.server")
 
 Ask = Callable[[int, Request], Awaitable[Answer]]
+Arriving = Callable[[int, Handoff, int], Arrival]  # user, hand-over with the token's first bytes, size of all of them
 
 SERVER_OPTIONS = [
     ("grpc.so_reuseport", 0),
@@ -57,7 +58,7 @@ class PeerService(peer_pb2_grpc.PeerServicer):  # type: ignore[misc]
 
     def __init__(
         self, directory: Directory, frame: Frame, me: int, names: tuple[str, ...], token_bytes: int, ask: Ask,
-        phase: Callable[[], tuple[str, bool]], version: str,
+        phase: Callable[[], tuple[str, bool]], version: str, arriving: Arriving,
     ) -> None:  # fmt: skip
         self._directory = directory
         self._frame = frame
@@ -67,6 +68,7 @@ class PeerService(peer_pb2_grpc.PeerServicer):  # type: ignore[misc]
         self._ask = ask
         self._phase = phase
         self._version = version
+        self._arriving = arriving
 
     async def caller(self, context: Any, *, own: bool = False) -> int:
         """The calling user; PERMISSION_DENIED for everybody outside the plan, and for oneself (but for Status)."""
@@ -118,36 +120,41 @@ class PeerService(peer_pb2_grpc.PeerServicer):  # type: ignore[misc]
         return hop, await self._handoff(user, hop, request.handoff, requests)
 
     async def _handoff(self, user: int, hop: values.Hop, handoff: Any, requests: AsyncIterator[bytes]) -> Answer:
-        """A token, in one message or in chunks; its size is fixed by the plan and checked before it is read."""
-        if handoff.size != self._token_bytes or len(handoff.key) != codec.KEY_BYTES:
+        """A token, in one message or (if it is long) in chunks; its size is fixed by the plan and checked before it is
+        read."""
+        in_pieces = len(handoff.token) < handoff.size
+        short = handoff.size <= INLINE_BYTES
+        if handoff.size != self._token_bytes or len(handoff.key) != codec.KEY_BYTES or (in_pieces and short):
             log.warning("refused a token of %d bytes from %s", handoff.size, self._names[user])
             await self._drain(handoff.size - len(handoff.token), requests)
             return Refused(Why.UNFIT, NO_EPOCH)
-        token, token_digest = handoff.token, b""
-        if len(token) < handoff.size:
-            whole = await self._rest(hop, handoff, requests)
-            if whole is None:
+        begun = Handoff(hop, handoff.grant, handoff.key, handoff.token)
+        if not in_pieces:
+            return await self._ask(user, begun)
+        arrival = self._arriving(user, begun, handoff.size)
+        try:
+            if not await self._rest(begun, handoff.size, arrival, requests):
                 return Refused(Why.UNFIT, NO_EPOCH)
-            token, token_digest = whole
-        return await self._ask(user, Handoff(hop, handoff.grant, handoff.key, token, token_digest))
+            token_digest = await arrival.digest()
+            if token_digest is None:
+                return Refused(Why.BUSY, NO_EPOCH)
+            return await self._ask(user, begun._replace(token=arrival.token, digest=token_digest))
+        finally:
+            arrival.close()
 
-    async def _rest(
-        self, hop: values.Hop, handoff: Any, requests: AsyncIterator[bytes]
-    ) -> tuple[memoryview, bytes] | None:
-        """A token and its digest, from its first piece and the chunks that follow: each is hashed and put in its place
-        while the next is on its way. None when they are not what was announced."""
-        head = codec.chunk_head(self._frame, hop, CHUNK_BYTES)
-        whole, running = values.room(handoff.size), RunningDigest(handoff.size)
-        piece, at = handoff.token, 0
-        while piece and at + len(piece) <= len(whole):
-            running.update(piece)
-            whole[at : at + len(piece)] = piece
-            at += len(piece)
-            if at == len(whole):
-                return whole.toreadonly(), running.digest()
+    async def _rest(self, begun: Handoff, size: int, arrival: Arrival, requests: AsyncIterator[bytes]) -> bool:
+        """A token's first piece and the chunks that follow, each put where it belongs while the next is on its way.
+        False when they are not what was announced."""
+        head = codec.chunk_head(self._frame, begun.hop, CHUNK_BYTES)
+        piece, left = begun.token, size
+        while piece and len(piece) <= left:
+            arrival.put(piece)
+            left -= len(piece)
+            if not left:
+                return True
             message = await anext(requests, b"")
             piece = codec.chunk_in(message, head, CHUNK_BYTES)
-        return None
+        return False
 
     async def _drain(self, size: int, requests: AsyncIterator[bytes]) -> None:
         """Chunks of a token that was refused by its size: a bounded number of bytes, thrown away."""
