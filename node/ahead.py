@@ -1,7 +1,8 @@
 """A long token's visit, reckoned by a thread while the token arrives: the transition finds it done.
 
 Between a token's last byte in and its first byte out no other user has work: what passes over its bytes are left for
-then (bounds, sum, digest, shelf) cost a hop their whole length. While chunks come, the cores are not busy all the time.
+then (bounds, sum, digest) cost a hop their whole length. While chunks come, the cores are not busy all the time. The
+sum is written straight to its place on the journal's shelf: the journal has nothing left to write but its name.
 
 Nothing here decides anything. What is reckoned comes from the core's forecast, stays here, and is dropped unless the
 transition that takes the token had the same arguments. Only places that no record names are written.
@@ -33,9 +34,9 @@ class Reckoning:
         self._ahead = ahead
         self._start = len(foreseen.head)
         self._received = np.frombuffer(whole, foreseen.filler.contribution.dtype, offset=self._start)
-        self._sheet = Sheet(foreseen.head, self._received)
+        self._sheet = Sheet(foreseen.head, self._received, ahead.room)
         self._digest = RunningDigest(len(whole))
-        self._numbers = 0  # reckoned so far
+        self._numbers = self._hashed = 0  # numbers reckoned so far; bytes of the outgoing token hashed so far
         self._worth_it = True  # until something shows that the transition will not want it
         self._given_up = False
         self._pieces: SimpleQueue[Octets | None] = SimpleQueue()
@@ -59,7 +60,7 @@ class Reckoning:
         found = await asyncio.wrap_future(self._work)
         if self._given_up:
             return None
-        if self._worth_it and self._ahead.written == len(self._whole):
+        if self._worth_it and self._hashed == len(self._whole):
             out = self._ahead.data = self._sheet.finished()
             self.reckoned = Reckoned(self.token, self._foreseen, self._sheet.payload, out, self._digest.digest())
         return found
@@ -87,18 +88,15 @@ class Reckoning:
         return running.digest()
 
     def _reckon(self, arrived: int) -> bool:
-        """Go on with the numbers that are whole. False: they do not fit, or the disk is full."""
+        """Go on with the numbers that are whole. False: they do not fit."""
         while self._numbers < (whole := (arrived - self._start) // self._received.itemsize):
             end = min(self._numbers + PIECE, whole)
             if not self._foreseen.filler.fill(self._received, self._sheet.payload, slice(self._numbers, end)):
                 return False
             self._numbers = end
-        written = self._sheet.until(self._numbers)[self._ahead.written :]
-        self._digest.update(written)
-        try:
-            self._ahead.write(written)
-        except OSError:
-            return False
+        reckoned = self._sheet.until(self._numbers)
+        self._digest.update(reckoned[self._hashed :])
+        self._hashed = len(reckoned)
         return True
 
 
@@ -121,7 +119,7 @@ class Reckoner:
 
     def begin(self, foreseen: Foreseen, whole: memoryview) -> Reckoning | None:
         """None: one is under way, or there is no place, memory or thread for it. The visit is then reckoned later."""
-        ahead = self._journal.write_ahead() if self.free else None
+        ahead = self._journal.write_ahead(len(whole)) if self.free else None
         if ahead is None:
             return None
         reckoning = None

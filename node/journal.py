@@ -31,7 +31,7 @@ from node.protocol.state import Custody, Durable
 from node.protocol.values import Epoch, Hop
 from node.shelf import Blank, Shelf, Shelved, sync_folder
 
-MAGIC: Final = b"NDPJRN4\n"
+MAGIC: Final = b"NDPJRN5\n"
 COMPACT_BYTES: Final = 1 << 20
 COMPACT_FACTOR: Final = 8  # how many times the whole state a history may grow to
 WHOLE_BYTES: Final = 1 << 16  # a record up to this long is one write
@@ -357,11 +357,11 @@ class Journal:
             ahead.data = None
             raise
 
-    def write_ahead(self) -> Blank | None:
+    def write_ahead(self, size: int) -> Blank | None:
         """A place for the next long byte string, kept from everybody else until ``settle``. None: no file for it."""
         assert self._ahead is None
         try:
-            self._ahead = self._shelf.blank(self._taken({}))
+            self._ahead = self._shelf.blank(size, self._taken({}))
         except OSError:
             return None
         return self._ahead

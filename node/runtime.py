@@ -53,6 +53,7 @@ log = logging.getLogger("node.runtime")
 RETRY_RESULT_S = 1.0
 PROGRESS_EVERY_S = 0.1
 WRITE_AFTER_S = 0.05
+RECKON_AHEAD_BYTES = 4 << 20  # below this, waking a thread costs a hop more than the thread takes off it
 
 
 class Runtime:
@@ -128,10 +129,10 @@ class Runtime:
         self._set_timer()
 
     def arriving(self, peer: int, begun: Handoff, size: int) -> Arrival:
-        """A long token has begun to arrive (``begun`` has its first bytes). Where the noise of its visit is at hand and
-        the visit can be foreseen, it is reckoned ahead."""
+        """A long token has begun to arrive (``begun`` has its first bytes). Where that is worth it, the noise of its
+        visit is at hand and the visit can be foreseen, it is reckoned ahead."""
         whole, supply, foreseen = room(size), self._stock.next, None
-        if supply is not None and self._reckoner.free:
+        if size >= RECKON_AHEAD_BYTES and supply is not None and self._reckoner.free:
             foreseen = foresee(self._ctx, self._state, peer, begun, supply, self._loop.time())
         reckoning = None if foreseen is None else self._reckoner.begin(foreseen, whole)
         return reckoning or Filling(whole)

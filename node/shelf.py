@@ -7,19 +7,28 @@ with ``durability = "process"`` the disk is hardly asked.
 What makes it safe is an order. A place is written (and synced) before the journal's record names it, and written again
 only after a later record names another. So whatever moment a crash chooses, the last record's bytes are whole; the
 digest in the record proves it. Bytes that do not have it are damage, like a damaged record.
+
+A token that is reckoned while its predecessor arrives is reckoned in its place: the file is mapped, and nothing is left
+to be written. Whoever still holds a view of such a token keeps its place from being written again.
 """
 
 from __future__ import annotations
 
+import mmap
 import os
+import weakref
 from collections.abc import Collection
 from contextlib import suppress
+from itertools import count
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from node.errors import CorruptJournalError
 from node.protocol.digests import digest
-from node.protocol.values import Octets
+from node.protocol.values import Octets, gap_before
 
 _NOTHING = bytes(1 << 16)
 
@@ -33,20 +42,16 @@ class Shelved(NamedTuple):
 
 
 class Blank:
-    """A place set aside, to be written piece by piece ahead of the record that may name it."""
+    """A place set aside, to be filled ahead of the record that may name it."""
 
-    def __init__(self, place: int, file: int) -> None:
+    def __init__(self, place: int, file: int, room: memoryview) -> None:
         self.place = place
         self.file = file
-        self.written = 0  # bytes
-        self.data: Octets | None = None  # what was written, once that is all of it
+        self.room = room  # the place itself
+        self.data: Octets | None = None  # a view of the room, once that is filled
 
     def holds(self, data: Octets) -> bool:
-        return self.data is data and self.written == len(data)
-
-    def write(self, piece: Octets) -> None:
-        """``OSError`` when the disk does not take it."""
-        self.written += _write(self.file, piece, self.written)
+        return self.data is data
 
 
 class Shelf:
@@ -56,44 +61,75 @@ class Shelf:
         self._folder = folder
         self._syncs = sync
         self._files: dict[int, int] = {}
+        self._maps: dict[int, mmap.mmap] = {}
+        self._lent: dict[int, weakref.ref[NDArray[Any]]] = {}  # place -> what all views of it rest on
 
     def make_room(self, size: int) -> None:
         """Two places of this size, ahead of the first token: it should not wait for pages that are new to the disk.
         ``OSError``: no space to spare, and none taken."""
         for place in range(2):
-            file = self._file(place)
-            length = os.fstat(file).st_size
-            try:
-                for at in range(length, size, len(_NOTHING)):
-                    os.pwrite(file, _NOTHING[: size - at], at)
-                if self._syncs:
-                    os.fdatasync(file)
-            except OSError:
-                os.ftruncate(file, length)  # never shorter: what is there may be in use
-                raise
+            self._lengthen(self._file(place), gap_before(size) + size)
 
-    def put(self, data: bytes, data_digest: bytes, taken: Collection[int]) -> Shelved:
+    def put(self, data: Octets, data_digest: bytes, taken: Collection[int]) -> Shelved:
         """Write ``data`` to a place that is not ``taken``; ``OSError`` when the disk does not take it."""
-        blank = self.blank(taken)
-        blank.write(data)
-        return self.filled(blank, data_digest)
+        place = self._free(taken)
+        file = self._file(place)
+        left, at = memoryview(data), gap_before(len(data))
+        while left:
+            written = os.pwrite(file, left, at)
+            left, at = left[written:], at + written
+        return self._safe(place, file, len(data), data_digest)
 
-    def blank(self, taken: Collection[int]) -> Blank:
-        """A place that is not ``taken``."""
-        place = next(place for place in range(len(taken) + 1) if place not in taken)
-        return Blank(place, self._file(place))
+    def blank(self, size: int, taken: Collection[int]) -> Blank:
+        """A place of this size that is not ``taken``; ``OSError`` where there is none, or where files cannot be mapped.
+
+        Its pages are on the disk before anybody writes to them: where those are overwritten in place, a disk that is
+        full by then is none of their business."""
+        place = self._free(taken)
+        file, start = self._file(place), gap_before(size)
+        self._lengthen(file, start + size)
+        if place not in self._maps or len(self._maps[place]) < start + size:
+            self._maps[place] = mmap.mmap(file, start + size)
+        whole = np.frombuffer(self._maps[place], np.uint8)
+        self._lent[place] = weakref.ref(whole)
+        return Blank(place, file, whole.data[start : start + size])
 
     def filled(self, blank: Blank, data_digest: bytes) -> Shelved:
-        """What was written there, as safe as anything that a record may name."""
+        """What is there by now, as safe as anything that a record may name."""
+        return self._safe(blank.place, blank.file, len(blank.room), data_digest)
+
+    def _safe(self, place: int, file: int, size: int, data_digest: bytes) -> Shelved:
         if self._syncs:
-            os.fdatasync(blank.file)
-        return Shelved(blank.place, blank.written, data_digest.hex())
+            os.fdatasync(file)  # what came through a map, too
+        return Shelved(place, size, data_digest.hex())
+
+    def _free(self, taken: Collection[int]) -> int:
+        return next(place for place in count() if place not in taken and not self._is_lent(place))
+
+    def _is_lent(self, place: int) -> bool:
+        """Does anybody still read a token there, to send it, say, although no record names it any more?"""
+        return place in self._lent and self._lent[place]() is not None
+
+    def _lengthen(self, file: int, size: int) -> None:
+        """Zeros up to this size, really written: a hole is filled when it is first used, or cannot be."""
+        length = os.fstat(file).st_size
+        if length >= size:
+            return
+        try:
+            for at in range(length, size, len(_NOTHING)):
+                os.pwrite(file, _NOTHING[: size - at], at)
+            if self._syncs:
+                os.fdatasync(file)
+        except OSError:
+            os.ftruncate(file, length)  # never shorter: what is there may be in use
+            raise
 
     def get(self, shelved: Shelved) -> bytes:
         """The bytes that were put there, or ``CorruptJournalError``."""
         path = self._path(shelved.place)
         data = b""
         with suppress(FileNotFoundError), path.open("rb") as file:
+            file.seek(gap_before(shelved.size))
             data = file.read(shelved.size)
         if len(data) != shelved.size or digest(data).hex() != shelved.digest:
             text = f"{path}: not the bytes that the journal names. Restore this disk, or come back with --rejoin."
@@ -120,14 +156,7 @@ class Shelf:
         for file in self._files.values():
             os.close(file)
         self._files.clear()
-
-
-def _write(file: int, data: Octets, start: int) -> int:
-    left, at = memoryview(data), start
-    while left:
-        written = os.pwrite(file, left, at)
-        left, at = left[written:], at + written
-    return at - start
+        self._maps.clear()  # each goes with the last view of it
 
 
 def sync_folder(path: Path) -> None:

@@ -70,20 +70,26 @@ class Token(NamedTuple):
         return b"".join((self.head(), body.data))
 
 
+def gap_before(size: int) -> int:
+    """Where a long token of this size begins in its block of memory, or in its file. Its end, which is its last
+    number's, is then at a multiple of eight: reckoning with numbers that lie across such places takes half as long
+    again."""
+    return -size % PAGE_BYTES
+
+
 def room(size: int) -> memoryview:
-    """For the bytes of a long token. Its end, which is its last number's, is at a multiple of eight: reckoning with
-    numbers that lie across such places takes half as long again. All blocks are whole pages, so that one serves another
-    token as well."""
-    gap = -size % PAGE_BYTES
+    """For the bytes of a long token. All blocks are whole pages, so that one serves another token as well."""
+    gap = gap_before(size)
     return np.empty(gap + size, np.uint8)[gap:].data
 
 
 class Sheet:
     """Where a long token is written: its payload straight into its place, behind a head that may still change."""
 
-    def __init__(self, head: bytes, like: Payload) -> None:
+    def __init__(self, head: bytes, like: Payload, whole: memoryview | None = None) -> None:
+        """``whole``: room for all of it, if there is some already."""
         self._start = len(head)
-        self._whole = room(self._start + like.nbytes)
+        self._whole = room(self._start + like.nbytes) if whole is None else whole
         self._whole[: self._start] = head
         self.payload: Payload = np.frombuffer(self._whole, dtype=like.dtype, offset=self._start)
 

@@ -10,7 +10,7 @@ from tests.faults.harness import CALM, Town
 
 pytestmark = [pytest.mark.process, pytest.mark.slow]
 
-NUMBERS = 140_000  # more than one message holds
+NUMBERS = 600_000  # enough for a visit to be reckoned ahead
 RING = {"topology": "ring", "rounds": 2}
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import mmap
 import os
 import shutil
 from collections.abc import Iterator
@@ -14,7 +15,7 @@ from node.journal import LONG_BYTES, Journal
 from node.protocol.digests import digest
 from node.protocol.messages import Result
 from node.protocol.state import Custody, Durable
-from node.protocol.values import Hop
+from node.protocol.values import Hop, Octets
 from node.shelf import Blank
 
 START = Durable(promised=(0, 0))
@@ -26,7 +27,7 @@ def long_bytes(seed: int) -> bytes:
     return bytes([seed]) * SIZE
 
 
-def custody_of(data: bytes) -> Custody:
+def custody_of(data: Octets) -> Custody:
     return Custody(HOP, 1, "handoff", 2, HOP, data, b"k" * 32, True, 1, "{}", "{}", digest(data))
 
 
@@ -40,12 +41,22 @@ def after_a_kill(folder: Path) -> Durable:
     return found.durable
 
 
-def written(journal: Journal, data: bytes) -> Blank:
-    blank = journal.write_ahead()
+def written(journal: Journal, data: bytes) -> tuple[Blank, memoryview]:
+    """A place with these bytes, and the token that they are."""
+    blank = journal.write_ahead(len(data))
     assert blank is not None
-    blank.write(data)
-    blank.data = data
-    return blank
+    blank.room[:] = data
+    blank.data = token = blank.room.toreadonly()
+    return blank, token
+
+
+def bytes_at(folder: Path, blank: Blank) -> bytes:
+    return (folder / f"journal.{blank.place}").read_bytes()[-SIZE:]
+
+
+def spoil(blank: Blank) -> None:
+    """Whoever reads the place will find other bytes there."""
+    blank.room[:] = bytes(SIZE)
 
 
 @pytest.fixture
@@ -64,11 +75,12 @@ def journal(folder: Path, request: pytest.FixtureRequest) -> Iterator[Journal]:
 def test_a_record_names_what_was_written_ahead(journal: Journal, folder: Path) -> None:
     for turn in range(5):
         data = long_bytes(turn)
-        blank = written(journal, data)
-        journal.append({"custody": custody_of(data)}, sync=True)
+        blank, token = written(journal, data)
+        journal.append({"custody": custody_of(token)}, sync=True)
         journal.settle()
         assert after_a_kill(folder).custody == custody_of(data)
-        assert (folder / f"journal.{blank.place}").read_bytes() == data
+        assert bytes_at(folder, blank) == data
+        del blank, token  # the journal's own view goes with the next record
     assert sorted(path.name for path in folder.glob("journal.*")) == ["journal.0", "journal.1"]
 
 
@@ -83,30 +95,71 @@ def test_a_place_that_the_last_record_names_is_never_written_ahead(journal: Jour
 
 def test_other_bytes_do_not_get_the_place_that_is_being_written(journal: Journal, folder: Path) -> None:
     ahead, other = long_bytes(1), long_bytes(2)
-    blank = written(journal, ahead)
+    blank, token = written(journal, ahead)
     journal.append({"custody": custody_of(other), "result": Result((0, 0), b"e" * 32, ahead)}, sync=True)
     found = after_a_kill(folder)
     assert found.custody == custody_of(other) and found.result is not None and found.result.token == ahead
-    assert (folder / f"journal.{blank.place}").read_bytes() == ahead
+    assert bytes_at(folder, blank) == token == ahead
 
 
 def test_equal_bytes_that_are_not_the_same_are_written_again(journal: Journal, folder: Path) -> None:
     """Whoever has others cannot know that they are equal."""
-    blank = written(journal, long_bytes(1))
+    blank, _ = written(journal, long_bytes(1))
     same = long_bytes(1)
     journal.append({"custody": custody_of(same)}, sync=True)
-    (folder / f"journal.{blank.place}").write_bytes(b"")
+    spoil(blank)
     assert after_a_kill(folder).custody == custody_of(same)
 
 
-def test_a_place_written_in_part_is_not_named(journal: Journal, folder: Path) -> None:
+def test_a_place_that_is_not_filled_is_not_named(journal: Journal, folder: Path) -> None:
     data = long_bytes(1)
-    blank = journal.write_ahead()
+    blank = journal.write_ahead(SIZE)
     assert blank is not None
-    blank.write(data[:5000])
-    blank.data = data
+    blank.room[:5000] = data[:5000]
     journal.append({"custody": custody_of(data)}, sync=True)
     assert after_a_kill(folder).custody == custody_of(data)
+
+
+def test_a_token_that_somebody_still_reads_is_never_written_over(journal: Journal, folder: Path) -> None:
+    """A hand-over may still be under way when later records name other places: its bytes are fixed (theory.md 8.1)."""
+    data = long_bytes(7)
+    first = written(journal, data)[1]
+    part = first[1000:2000]
+    journal.append({"custody": custody_of(first)}, sync=True)
+    journal.settle()
+    del first
+    for turn in range(6):
+        ahead = written(journal, long_bytes(turn))[1]
+        journal.append({"custody": custody_of(ahead if turn % 2 else long_bytes(turn))}, sync=True)
+        journal.settle()
+        del ahead
+        assert part == data[1000:2000]
+    assert len(list(folder.glob("journal.*"))) <= 4
+    del part
+    places = set()
+    for turn in range(6):
+        blank, ahead = written(journal, long_bytes(turn))
+        places.add(blank.place)
+        journal.append({"custody": custody_of(ahead)}, sync=True)
+        journal.settle()
+        del blank, ahead
+    assert places == {0, 1}, "nobody reads it any more: its place serves again"
+
+
+def test_where_files_cannot_be_mapped_or_made_longer_nothing_is_written_ahead(
+    journal: Journal, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no(*_: object) -> int:
+        raise OSError(errno.ENODEV, "No such device")
+
+    data = long_bytes(1)
+    for where, name in ((os, "pwrite"), (mmap, "mmap")):
+        with monkeypatch.context() as patch:
+            patch.setattr(where, name, no)
+            assert journal.write_ahead(SIZE) is None
+    journal.append({"custody": custody_of(data)}, sync=True)
+    assert after_a_kill(folder).custody == custody_of(data)
+    assert journal.write_ahead(SIZE) is not None
 
 
 def test_a_place_whose_sync_failed_is_not_trusted_a_second_time(
@@ -114,8 +167,8 @@ def test_a_place_whose_sync_failed_is_not_trusted_a_second_time(
 ) -> None:
     """Linux tells of a failed write once; the next sync succeeds, whether the bytes are on the disk or not."""
     journal = Journal(folder, START, sync=True)
-    data, fails = long_bytes(1), [1]
-    blank = written(journal, data)
+    fails = [1]
+    blank, data = written(journal, long_bytes(1))
     sync = os.fdatasync
 
     def once(file: int) -> None:
@@ -127,6 +180,7 @@ def test_a_place_whose_sync_failed_is_not_trusted_a_second_time(
     monkeypatch.setattr(os, "fdatasync", once)
     assert not journal.compact(START._replace(custody=custody_of(data))), "no space, or so it seems"
     journal.append({"custody": custody_of(data)}, sync=True)
-    (folder / f"journal.{blank.place}").write_bytes(b"")
-    assert after_a_kill(folder).custody == custody_of(data)
+    found = after_a_kill(folder).custody
+    assert found is not None and found.out == long_bytes(1)
+    assert len(list(folder.glob("journal.?"))) == 2, "written again, elsewhere"
     journal.close()

@@ -254,7 +254,7 @@ def test_a_token_out_of_bounds_is_refused_and_leaves_nothing_to_adopt(stage: Sta
     assert isinstance(effects[1], Reply) and effects[1].answer == Refused(Why.UNFIT, EPOCH)
 
 
-def test_a_full_disk_gives_it_up_and_the_transition_meets_the_disk_itself(
+def test_on_a_full_disk_it_is_not_begun_and_the_transition_meets_the_disk_itself(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(*_: Any) -> int:
@@ -262,8 +262,9 @@ def test_a_full_disk_gives_it_up_and_the_transition_meets_the_disk_itself(
 
     with monkeypatch.context() as patch:
         patch.setattr(os, "pwrite", full)
-        reckoning, handoff = asyncio.run(stage.arrive(stage.token(), [9000, 9000]))
-    assert reckoning.reckoned is None
+        foreseen, data = stage.foresee(stage.token()), stage.token()
+        assert foreseen is not None and stage.reckoner.begin(foreseen, room(len(data))) is None
+    handoff = Handoff(HOP, GRANT, b"k" * 32, data, digest(data))
     state, effects = stage.take(handoff, stage.reckoner.reckoned)
     stage.persist(effects)
     assert any(isinstance(effect, Send) for effect in effects)
@@ -373,6 +374,7 @@ def test_a_token_that_breaks_off_ends_the_work(stage: Stage, tmp_path: Path) -> 
     broken.close()
     broken.put(data[20_000:])
     assert stage.reckoner.reckoned is None
+    del broken
     reckoning, handoff = asyncio.run(stage.arrive(data))
     state, effects = stage.take(handoff, reckoning.reckoned)
     assert adopted(state, reckoning.reckoned) and isinstance(effects[-1], Reply)
