@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sys
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from node.ahead import Reckoner
@@ -54,6 +55,9 @@ RETRY_RESULT_S = 1.0
 PROGRESS_EVERY_S = 0.1
 WRITE_AFTER_S = 0.05
 RECKON_AHEAD_BYTES = 4 << 20  # below this, waking a thread costs a hop more than the thread takes off it
+
+
+_AT_ONCE: Mapping[str, Any] = {"eager_start": True} if sys.version_info >= (3, 12) else {}
 
 
 class Runtime:
@@ -159,6 +163,8 @@ class Runtime:
             if not isinstance(effect, Log):
                 self._flush_view()  # what leaves is in the log before
             self._carry_out(effect)
+        if isinstance(event, Answered):
+            self._flush_view()  # now that the token is elsewhere: the next one would wait for it
         self._write_soon()
         self._tell_progress(inputs.now)
 
@@ -248,7 +254,8 @@ class Runtime:
             self._on_progress(custody.hop.step)
 
     def _spawn(self, coroutine: Any) -> None:
-        task = self._loop.create_task(coroutine)
+        """Begun at once, where Python can: a token that may leave does not wait for the event loop's next turn."""
+        task: asyncio.Task[None] = asyncio.Task(coroutine, loop=self._loop, **_AT_ONCE)
         self._tasks.add(task)
         task.add_done_callback(self._done)
 

@@ -14,7 +14,7 @@ from node.noise import Source, discrete_gaussian, discrete_laplace
 from node.tasks.base import LocalData, Noise, Payload, PayloadError, Tally, TaskError
 from node.tasks.data import Table
 from node.tasks.fixed_point import PAYLOAD_LIMIT, check_grid, coordinate_bound, grid_of, to_grid, unit_scale
-from node.tasks.pieces import over_pieces
+from node.tasks.pieces import PIECE, over_pieces
 
 FEW = 16
 _INT64 = np.dtype(np.int64)  # comparing with the type itself makes it anew each time
@@ -137,14 +137,17 @@ def add(start: Payload, *parts: Payload | None, out: Payload | None = None) -> P
     """`start` plus the parts that are there, in `out` or else in a new array of the same shape and kind."""
     given = [part for part in parts if part is not None]
     total = np.empty_like(start) if out is None else out
-
-    def add_piece(piece: slice) -> None:
-        if not given:
-            total[piece] = start[piece]
-            return
-        np.add(start[piece], given[0][piece], out=total[piece])
-        for part in given[1:]:
-            total[piece] += part[piece]
-
-    over_pieces(add_piece, len(start))
+    if len(start) <= PIECE:
+        _add(start, given, total)
+    else:
+        over_pieces(lambda piece: _add(start[piece], [part[piece] for part in given], total[piece]), len(start))
     return total
+
+
+def _add(start: Payload, parts: list[Payload], total: Payload) -> None:
+    if not parts:
+        total[:] = start
+        return
+    np.add(start, parts[0], out=total)
+    for part in parts[1:]:
+        np.add(total, part, out=total)

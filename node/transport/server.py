@@ -41,6 +41,7 @@ from node.wire.v1 import peer_pb2_grpc
 log = logging.getLogger("node.server")
 
 Ask = Callable[[int, Request], Awaitable[Answer]]
+More = Callable[[], Awaitable[bytes]]  # the next message of a stream; an empty one at its end
 Arriving = Callable[[int, Handoff, int], Arrival]  # user, hand-over with the token's first bytes, size of all of them
 
 SERVER_OPTIONS = [
@@ -90,50 +91,55 @@ class PeerService(peer_pb2_grpc.PeerServicer):  # type: ignore[misc]
             await context.abort(grpc.StatusCode.FAILED_PRECONDITION, str(error))
             raise
 
-    async def Hop(self, requests: AsyncIterator[bytes], context: Any) -> AsyncIterator[Any]:
+    async def Hop(self, _: object, context: Any) -> None:
+        """Reads and writes at the context itself: gRPC's iterators of requests and of answers would stand between a
+        token and the next user."""
         user = await self.caller(context)
         pem = pem_of(context.auth_context())  # a connection's for as long as it lives
-        async for data in requests:
+
+        async def more() -> bytes:
+            data = await context.read()
+            return b"" if data is grpc.aio.EOF else data
+
+        while (data := await context.read()) is not grpc.aio.EOF:
             if not self._directory.valid(pem):
                 await self.caller(context)  # refuses: it expired while the stream was open
             try:
                 request = codec.question_in(data)
-                hop, answer = await self._hop(user, request, requests, offer=request.HasField("offer"))
+                hop, answer = await self._hop(user, request, more, offer=request.HasField("offer"))
             except WireError as error:
                 await context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
                 return
-            yield codec.hop_answer_out(self._frame, hop, request.serial, answer)  # type: ignore[arg-type]
+            await context.write(codec.hop_answer_out(self._frame, hop, request.serial, answer))  # type: ignore[arg-type]
 
-    async def _hop(
-        self, user: int, request: Any, requests: AsyncIterator[bytes], *, offer: bool
-    ) -> tuple[values.Hop, Answer]:
+    async def _hop(self, user: int, request: Any, more: More, *, offer: bool) -> tuple[values.Hop, Answer]:
         """The answer to an offer or a hand-over, always a typed one: also to what belongs to another run."""
         try:
             hop = self._frame.check(request.context)
         except WireError as error:
             log.warning("refused a message from %s: %s", self._names[user], error)
-            await self._drain(0 if offer else request.handoff.size - len(request.handoff.token), requests)
+            await self._drain(0 if offer else request.handoff.size - len(request.handoff.token), more)
             no = Declined(Why.UNFIT, NO_EPOCH) if offer else Refused(Why.UNFIT, NO_EPOCH)
             return values.NO_HOP, no
         if offer:
             return hop, await self._ask(user, Offer(hop))
-        return hop, await self._handoff(user, hop, request.handoff, requests)
+        return hop, await self._handoff(user, hop, request.handoff, more)
 
-    async def _handoff(self, user: int, hop: values.Hop, handoff: Any, requests: AsyncIterator[bytes]) -> Answer:
+    async def _handoff(self, user: int, hop: values.Hop, handoff: Any, more: More) -> Answer:
         """A token, in one message or (if it is long) in chunks; its size is fixed by the plan and checked before it is
         read."""
         in_pieces = len(handoff.token) < handoff.size
         short = handoff.size <= INLINE_BYTES
         if handoff.size != self._token_bytes or len(handoff.key) != codec.KEY_BYTES or (in_pieces and short):
             log.warning("refused a token of %d bytes from %s", handoff.size, self._names[user])
-            await self._drain(handoff.size - len(handoff.token), requests)
+            await self._drain(handoff.size - len(handoff.token), more)
             return Refused(Why.UNFIT, NO_EPOCH)
         begun = Handoff(hop, handoff.grant, handoff.key, handoff.token)
         if not in_pieces:
             return await self._ask(user, begun)
         arrival = self._arriving(user, begun, handoff.size)
         try:
-            if not await self._rest(begun, handoff.size, arrival, requests):
+            if not await self._rest(begun, handoff.size, arrival, more):
                 return Refused(Why.UNFIT, NO_EPOCH)
             token_digest = await arrival.digest()
             if token_digest is None:
@@ -142,7 +148,7 @@ class PeerService(peer_pb2_grpc.PeerServicer):  # type: ignore[misc]
         finally:
             arrival.close()
 
-    async def _rest(self, begun: Handoff, size: int, arrival: Arrival, requests: AsyncIterator[bytes]) -> bool:
+    async def _rest(self, begun: Handoff, size: int, arrival: Arrival, more: More) -> bool:
         """A token's first piece and the chunks that follow, each put where it belongs while the next is on its way.
         False when they are not what was announced."""
         head = codec.chunk_head(self._frame, begun.hop, CHUNK_BYTES)
@@ -152,15 +158,14 @@ class PeerService(peer_pb2_grpc.PeerServicer):  # type: ignore[misc]
             left -= len(piece)
             if not left:
                 return True
-            message = await anext(requests, b"")
-            piece = codec.chunk_in(message, head, CHUNK_BYTES)
+            piece = codec.chunk_in(await more(), head, CHUNK_BYTES)
         return False
 
-    async def _drain(self, size: int, requests: AsyncIterator[bytes]) -> None:
+    async def _drain(self, size: int, more: More) -> None:
         """Chunks of a token that was refused by its size: a bounded number of bytes, thrown away."""
         left = min(size, values.MAX_TOKEN_BYTES)
         while left > 0:
-            chunk = codec.request_in(await anext(requests, b"")).chunk.data
+            chunk = codec.request_in(await more()).chunk.data
             if not chunk:
                 return
             left -= len(chunk)
