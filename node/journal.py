@@ -358,7 +358,7 @@ class Journal:
             raise
 
     def write_ahead(self, size: int) -> Blank | None:
-        """A place for the next long byte string, kept from everybody else until ``settle``. None: no file for it."""
+        """A place for the next long byte string, kept from everybody else until ``settle``. None: none is ready."""
         assert self._ahead is None
         try:
             self._ahead = self._shelf.blank(size, self._taken({}))

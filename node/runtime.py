@@ -161,7 +161,7 @@ class Runtime:
         for effect in effects:
             self._hook(effect)
             if not isinstance(effect, Log):
-                self._flush_view()  # what leaves is in the log before
+                self._flush_view()  # what leaves is in the log before (or in memory and in the journal: a full disk)
             self._carry_out(effect)
         if isinstance(event, Answered):
             self._flush_view()  # now that the token is elsewhere: the next one would wait for it
@@ -266,6 +266,8 @@ class Runtime:
 
     async def _send(self, peer: int, attempt: int, request: Request) -> None:
         answer = await self._client.send(peer, request)
+        if answer is None:
+            await asyncio.sleep(0)  # a failure may be known at once: others have their turn before the next try
         self.feed(Answered(peer, attempt, request, answer))
 
     async def _compute(self, task: Compute) -> None:

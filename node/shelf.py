@@ -66,7 +66,7 @@ class Shelf:
 
     def make_room(self, size: int) -> None:
         """Two places of this size, ahead of the first token: it should not wait for pages that are new to the disk.
-        ``OSError``: no space to spare, and none taken."""
+        ``OSError``: no space for the next one, and none taken for it."""
         for place in range(2):
             self._lengthen(self._file(place), gap_before(size) + size)
 
@@ -74,21 +74,20 @@ class Shelf:
         """Write ``data`` to a place that is not ``taken``; ``OSError`` when the disk does not take it."""
         place = self._free(taken)
         file = self._file(place)
-        left, at = memoryview(data), gap_before(len(data))
-        while left:
-            written = os.pwrite(file, left, at)
-            left, at = left[written:], at + written
+        _write(file, data, gap_before(len(data)))
         return self._safe(place, file, len(data), data_digest)
 
-    def blank(self, size: int, taken: Collection[int]) -> Blank:
-        """A place of this size that is not ``taken``; ``OSError`` where there is none, or where files cannot be mapped.
-
-        Its pages are on the disk before anybody writes to them: where those are overwritten in place, a disk that is
-        full by then is none of their business."""
-        place = self._free(taken)
-        file, start = self._file(place), gap_before(size)
-        self._lengthen(file, start + size)
+    def blank(self, size: int, taken: Collection[int]) -> Blank | None:
+        """A place that is not ``taken``, mapped. None: it is not long enough yet (the next ``put`` makes it so).
+        ``OSError`` where files cannot be mapped."""
+        place, start = self._free(taken), gap_before(size)
+        file = self._file(place)
         if place not in self._maps or len(self._maps[place]) < start + size:
+            if os.fstat(file).st_size < start + size:
+                return None
+            # A hole (a copy of this disk may have left some) would be filled when it is written to. On a disk that is
+            # full by then, that ends the process: an error here does not.
+            os.posix_fallocate(file, 0, start + size)
             self._maps[place] = mmap.mmap(file, start + size)
         whole = np.frombuffer(self._maps[place], np.uint8)
         self._lent[place] = weakref.ref(whole)
@@ -111,13 +110,12 @@ class Shelf:
         return place in self._lent and self._lent[place]() is not None
 
     def _lengthen(self, file: int, size: int) -> None:
-        """Zeros up to this size, really written: a hole is filled when it is first used, or cannot be."""
         length = os.fstat(file).st_size
         if length >= size:
             return
         try:
             for at in range(length, size, len(_NOTHING)):
-                os.pwrite(file, _NOTHING[: size - at], at)
+                _write(file, _NOTHING[: size - at], at)
             if self._syncs:
                 os.fdatasync(file)
         except OSError:
@@ -157,6 +155,14 @@ class Shelf:
             os.close(file)
         self._files.clear()
         self._maps.clear()  # each goes with the last view of it
+
+
+def _write(file: int, data: Octets, at: int) -> None:
+    """All of it: a disk that fills up takes a part without a word, and tells with the next."""
+    left = memoryview(data)
+    while left:
+        written = os.pwrite(file, left, at)
+        left, at = left[written:], at + written
 
 
 def sync_folder(path: Path) -> None:

@@ -100,10 +100,12 @@ class AdditiveTask(ABC):
     def fill(
         self, out: Payload, received: Payload, contribution: Payload | None, noise: Payload | None, piece: slice
     ) -> bool:
-        """`validate` and `apply_into` for one piece; False where `validate` would raise."""
+        """`validate` and `apply_into` for one piece; False where `validate` would raise.
+
+        Noise first: `out` may be on a disk, where no sum without its noise should ever be."""
         if not _within_limits(received[piece]):
             return False
-        parts = [None if part is None else part[piece] for part in (contribution, noise)]
+        parts = [None if part is None else part[piece] for part in (noise, contribution)]
         add(received[piece], *parts, out=out[piece])
         return True
 

@@ -47,10 +47,12 @@ def test_a_user_killed_around_a_long_token_goes_on_with_the_same_bytes(make_town
     check(town)
 
 
-@pytest.mark.parametrize("effect", ["Persist:3", "Handoff:2"])
-def test_so_does_one_whose_visits_were_reckoned_while_the_tokens_came(make_town: MakeTown, effect: str) -> None:
+@pytest.mark.parametrize(("effect", "durability"), [("Persist:3", "process"), ("Handoff:2", "machine")])
+def test_so_does_one_whose_visits_were_reckoned_while_the_tokens_came(
+    make_town: MakeTown, effect: str, durability: str
+) -> None:
     """Bytes that are as long as this are not logged; their tags are, at both ends of every hop."""
-    town = _town(make_town, RECKONED, log_values=False)
+    town = _town(make_town, RECKONED, durability, log_values=False)
     _killed_and_back(town, effect)
     same_result(town, everybody=True)
     analyzed(town)

@@ -241,6 +241,18 @@ def test_room_that_cannot_be_made_takes_no_space(
     shelf.close()
 
 
+def test_a_disk_that_takes_only_a_part_is_asked_for_the_rest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_part = os.pwrite
+    monkeypatch.setattr(os, "pwrite", lambda file, data, at: write_part(file, bytes(data)[:5000], at))
+    journal = Journal(tmp_path, START, sync=False)
+    journal.make_room(SIZE)
+    assert (tmp_path / "journal.1").stat().st_size == gap_before(SIZE) + SIZE
+    assert not any((tmp_path / "journal.1").read_bytes())
+    journal.append(diff(START, holding(1)), sync=True)
+    journal.close()
+    assert read(tmp_path) == holding(1)
+
+
 @pytest.mark.parametrize("length", [None, 0, gap_before(SIZE) + SIZE - 1])
 def test_a_missing_or_shortened_token_is_damage(length: int | None, tmp_path: Path) -> None:
     write(tmp_path, holding(1))

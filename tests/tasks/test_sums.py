@@ -23,6 +23,7 @@ from node.tasks import (
     make_task,
     table_of,
 )
+from node.tasks.additive import AdditiveTask
 
 MakePlan = Callable[..., Plan]
 MEAN = {"kind": "mean", "lower": -1.0, "upper": 1.0}
@@ -190,3 +191,21 @@ def test_the_default_grid_is_a_power_of_two_far_below_sigma(sigma: float) -> Non
     grid = default_grid(sigma)
     assert math.frexp(grid)[0] == 0.5
     assert 2.0**20 <= sigma / grid < 2.0**21
+
+
+def test_a_sum_is_never_written_without_its_noise(make_plan: MakePlan, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A piece may be written straight to a disk: what is there between two additions has noise, and no data alone."""
+    task = make_task(make_plan({"kind": "sum", "lower": 0.0, "upper": 1.0, "dimension": 2}, GAUSS))
+    assert isinstance(task, AdditiveTask)
+    received, contribution, noise = (np.array(values) for values in ([5, 6], [70, 80], [900, 1000]))
+    out, seen = np.zeros(2, np.int64), list[list[int]]()
+    add = np.add
+
+    def watched(*arguments: object, out: object) -> object:
+        total = add(*arguments, out=out)
+        seen.append(total.tolist())
+        return total
+
+    monkeypatch.setattr(np, "add", watched)
+    assert task.fill(out, received, contribution, noise, slice(0, 2))
+    assert seen == [[905, 1006], [975, 1086]]
