@@ -183,8 +183,10 @@ def _compose(ctx: Context, state: State, draft: Draft, route: Route, inputs: Inp
     payload, step = received.payload, max(custody.hop.step, 1)
     mixed, sheet, reckoned = Mixed(payload, None, None, 0), None, None
     if not forward:
-        draft = draft._replace(supply=ctx.worker.enough(draft.supply, units, inputs.supply))
-        state = state._replace(draft=draft)
+        supply = ctx.worker.enough(draft.supply, units, inputs.supply)
+        if supply is not draft.supply:
+            draft = draft._replace(supply=supply)
+            state = state._replace(draft=draft)
         if draft.opening is None and not closing:
             reckoned = _reckoned(ctx, inputs.reckoned, received, contribution, draft.supply, units)
     if reckoned is not None:

@@ -23,7 +23,7 @@ from node.memory import give_back
 from node.protocol.messages import Answer, Fence, Handoff, Locate, Offer, Publish, Request
 from node.protocol.values import Hop
 from node.transport import codec
-from node.transport.codec import CHUNK_BYTES, INLINE_BYTES, Frame, WireError
+from node.transport.codec import INLINE_BYTES, Frame, WireError
 from node.wire.v1 import peer_pb2 as pb
 from node.wire.v1 import peer_pb2_grpc
 
@@ -169,15 +169,16 @@ class Client:
     def _pieces(self, handoff: Handoff) -> Iterator[Any]:
         """A hand-over as messages: one, or the first and its chunks, each made when the one before is on its way."""
         token, size = handoff.token, len(handoff.token)
-        first = bytes(token if size <= INLINE_BYTES else token[:CHUNK_BYTES])
+        cut = size if size <= INLINE_BYTES else codec.piece_bytes(size)
+        first = bytes(token[:cut])
         message = self._request(handoff.hop)
         head = message.handoff
         head.grant, head.key, head.size, head.token = handoff.grant, handoff.key, size, first
         yield message
         rest, front = memoryview(token)[len(first) :], b""
         while rest:
-            chunk, rest = rest[:CHUNK_BYTES], rest[CHUNK_BYTES:]
-            if not front or len(chunk) < CHUNK_BYTES:
+            chunk, rest = rest[:cut], rest[cut:]
+            if not front or len(chunk) < cut:
                 front = codec.chunk_head(self._frame, handoff.hop, len(chunk))
             yield b"".join((front, chunk))
 

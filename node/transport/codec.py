@@ -98,6 +98,11 @@ def question_in(data: bytes) -> Any:
     return request
 
 
+def piece_bytes(size: int) -> int:
+    """How long the pieces of a token of this size are: all alike, so that none is sent for the few bytes left."""
+    return -(-size // max(1, size // CHUNK_BYTES))
+
+
 def chunk_head(frame: Frame, hop: Hop, size: int) -> bytes:
     """What stands in front of the data in a chunk's message. The data comes last: so protobuf, which would copy it four
     times, writes one message, and the head of that goes in front of every chunk of this hop and size."""

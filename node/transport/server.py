@@ -33,7 +33,7 @@ from node.protocol.messages import (
 from node.protocol.values import NO_EPOCH
 from node.transport import codec
 from node.transport.arrival import Arrival
-from node.transport.codec import CHUNK_BYTES, INLINE_BYTES, Frame, WireError
+from node.transport.codec import INLINE_BYTES, Frame, WireError
 from node.transport.identity import Directory, NotInPlanError, pem_of
 from node.wire.v1 import peer_pb2 as pb
 from node.wire.v1 import peer_pb2_grpc
@@ -151,14 +151,15 @@ class PeerService(peer_pb2_grpc.PeerServicer):  # type: ignore[misc]
     async def _rest(self, begun: Handoff, size: int, arrival: Arrival, more: More) -> bool:
         """A token's first piece and the chunks that follow, each put where it belongs while the next is on its way.
         False when they are not what was announced."""
-        head = codec.chunk_head(self._frame, begun.hop, CHUNK_BYTES)
+        cut = codec.piece_bytes(size)
+        head = codec.chunk_head(self._frame, begun.hop, cut)
         piece, left = begun.token, size
         while piece and len(piece) <= left:
             arrival.put(piece)
             left -= len(piece)
             if not left:
                 return True
-            piece = codec.chunk_in(await more(), head, CHUNK_BYTES)
+            piece = codec.chunk_in(await more(), head, cut)
         return False
 
     async def _drain(self, size: int, more: More) -> None:

@@ -108,6 +108,15 @@ def test_a_result_of_another_size_is_refused_before_the_protocol_sees_it(run: Pa
 LONG = 3 * codec.CHUNK_BYTES + 5
 
 
+@pytest.mark.parametrize("size", [codec.INLINE_BYTES + 1, LONG, 4 * codec.CHUNK_BYTES, 4 * codec.CHUNK_BYTES - 1])
+def test_no_piece_of_a_long_token_is_a_few_bytes(size: int) -> None:
+    """Each is a message, whatever its size; and a message has at most 4 MiB."""
+    cut = codec.piece_bytes(size)
+    sizes = [min(cut, size - at) for at in range(0, size, cut)]
+    assert sum(sizes) == size and codec.CHUNK_BYTES <= cut < 2 * codec.CHUNK_BYTES
+    assert sizes[-1] > cut - len(sizes)
+
+
 def _long_handoff(run: Path, *chunks: bytes) -> list[bytes]:
     """A hand-over of ``LONG`` bytes as messages: its first chunk, then these."""
     first = pb.HopRequest(context=frame(run).context(HOP), serial=3)
