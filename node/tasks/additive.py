@@ -102,7 +102,7 @@ class AdditiveTask(ABC):
     ) -> bool:
         """`validate` and `apply_into` for one piece; False where `validate` would raise.
 
-        Noise first: `out` may be on a disk, where no sum without its noise should ever be."""
+        Noise first, where the visit has some: `out` may be on a disk, and is at no moment the sum without it."""
         if not _within_limits(received[piece]):
             return False
         parts = [None if part is None else part[piece] for part in (noise, contribution)]
