@@ -39,7 +39,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
 
-from network_dp import compact_json
+import msgspec
 
 SCHEMA: Final = "network-dp/view/1"
 
@@ -134,10 +134,14 @@ def decode(line: str) -> Record:
     return Record(kind, value)
 
 
+_encode: Final = msgspec.json.Encoder().encode
+
+
 def encode(kind: str, **fields: Any) -> str:
-    """One record to its line (without the newline); the writer's half of ``decode``."""
+    """One record to its line (without the newline); the writer's half of ``decode``. Reading a number gives the same
+    one back; one that is not finite becomes null."""
     assert _fits(kind, tuple(fields)), f"{kind}: {sorted(fields)}"
-    return compact_json.encode({"kind": kind, **fields})
+    return _encode({"kind": kind, **fields}).decode()
 
 
 @lru_cache(maxsize=256)

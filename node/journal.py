@@ -1,8 +1,6 @@
 """The journal: changes of the durable state, append-only, checksummed, durable before anybody hears of them.
 
-File: an 8-byte magic, then records. A record is a head (body length, checksum of that length) and a body (checksum,
-length of the JSON part, JSON, raw byte strings the JSON refers to). Replaying all changes gives the state back. A long
-byte string is not in its record: the record names its place on the shelf (``node/shelf.py``) and its digest.
+File: an 8-byte magic, then records (``node/records.py``). Replaying all changes gives the state back.
 
 A crash can tear the last record only: a torn tail was never acted upon, and is cut off. Damage anywhere else means
 that the disk lies, and the node refuses to start. Compaction writes the whole state as one record into a new file and
@@ -13,151 +11,29 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import json
 import os
-import struct
 import time
-import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from network_dp import compact_json
+from node import records
 from node.errors import CorruptJournalError, DiskFullError, LockedError
 from node.protocol.digests import digest
 from node.protocol.machine import apply, merge
 from node.protocol.messages import Result
 from node.protocol.state import Custody, Durable
-from node.protocol.values import Epoch, Hop
+from node.records import HEAD
 from node.shelf import Blank, Shelf, Shelved, sync_folder
 
-MAGIC: Final = b"NDPJRN5\n"
+MAGIC: Final = b"NDPJRN6\n"
 COMPACT_BYTES: Final = 1 << 20
 COMPACT_FACTOR: Final = 8  # how many times the whole state a history may grow to
-WHOLE_BYTES: Final = 1 << 16  # a record up to this long is one write
 LONG_BYTES: Final = 1 << 16  # a byte string above this is shelved
 RESERVE_BYTES: Final = 1 << 16
 LOCK_TRIES: Final = 10
 LOCK_PAUSE_S: Final = 0.02
-FIELDS: Final = frozenset(vars(Durable()))
-_SIZE: Final = struct.Struct("<Q")
-_HEAD: Final = struct.Struct("<QI")
-_BODY: Final = struct.Struct("<II")
 _SHORT_LENGTH: Final = bytes(4)
-
-
-# ---- values to bytes -----------------------------------------------------------------------------------------
-
-
-_WITH_BYTES: Final = frozenset({"mark_digest", "custody", "result", "kept"})
-
-
-def _plain(changes: Mapping[str, Any]) -> tuple[dict[str, Any], list[bytes]]:
-    """Changes as JSON takes them (named tuples become lists by themselves). Byte strings leave their lengths there and
-    follow behind, in the order of writing."""
-    plain = dict(changes)
-    blobs: list[bytes] = []
-
-    def leave(value: Any) -> Any:
-        if type(value) is not bytes:
-            return value
-        blobs.append(value)
-        return len(value)
-
-    for name, value in changes.items():
-        if name in _WITH_BYTES:
-            plain[name] = [leave(item) for item in value] if isinstance(value, tuple) else leave(value)
-    return plain, blobs
-
-
-class _Reader:
-    """The inverse of ``_plain``: a field's name says what it is; byte strings are taken in the order of writing."""
-
-    def __init__(self, data: memoryview) -> None:
-        self._data = data
-
-    def field(self, name: str, value: Any) -> Any:
-        if name not in FIELDS:
-            raise ValueError("unknown field")
-        if name in _SHAPES and value is not None:
-            return _SHAPES[name](self, value)
-        return value
-
-    def blob(self, size: Any) -> Any:
-        """A byte string, or where it is (``Journal`` looks there once it knows which ones are still of use)."""
-        if isinstance(size, list):
-            place, length, name = size
-            return Shelved(int(place), int(length), str(name))
-        taken, self._data = bytes(self._data[:size]), self._data[size:]
-        if len(taken) != size:
-            raise ValueError("byte string cut short")
-        return taken
-
-    def epoch(self, value: Any) -> Epoch:
-        counter, issuer = map(int, value)
-        return counter, issuer
-
-    def hop(self, value: Any) -> Hop:
-        epoch, step = value
-        return Hop(self.epoch(epoch), int(step))
-
-    def custody(self, value: Any) -> Custody:
-        hop, visit, cause, following, out_hop, out, key, real, units, visit_line, sent_line, out_digest = value
-        return Custody(
-            self.hop(hop), visit, cause, following, self.hop(out_hop), self.blob(out), self.blob(key), real, units,
-            visit_line, sent_line, self.blob(out_digest),
-        )  # fmt: skip
-
-    def result(self, value: Any) -> Result:
-        epoch, end, token = value
-        return Result(self.epoch(epoch), self.blob(end), self.blob(token))
-
-    def hops(self, value: Any) -> dict[int, Hop]:
-        return {int(user): self.hop(hop) for user, hop in value.items()}
-
-    def epochs(self, value: Any) -> dict[int, Epoch]:
-        return {int(user): self.epoch(epoch) for user, epoch in value.items()}
-
-    def counts(self, value: Any) -> dict[int, int]:
-        return {int(user): int(count) for user, count in value.items()}
-
-
-_SHAPES: Final[Mapping[str, Callable[[_Reader, Any], Any]]] = {
-    "promised": _Reader.epoch,
-    "mark": _Reader.hop,
-    "mark_digest": _Reader.blob,
-    "custody": _Reader.custody,
-    "edges": _Reader.counts,
-    "taken": _Reader.hops,
-    "given": _Reader.hops,
-    "votes": _Reader.epochs,
-    "result": _Reader.result,
-    "kept": _Reader.blob,
-}
-
-
-def encode_changes(changes: Mapping[str, Any]) -> list[bytes]:
-    """One record, head and all; a long one in pieces, because copying a long token costs more than writing it."""
-    plain, parts = _plain(changes)
-    text = compact_json.encode(plain).encode()
-    parts = [text, *parts]
-    size, checksum = _BODY.size + sum(map(len, parts)), 0
-    if size <= WHOLE_BYTES:
-        parts = [b"".join(parts)]
-    for part in parts:
-        checksum = zlib.crc32(part, checksum)
-    head = _HEAD.pack(size, zlib.crc32(_SIZE.pack(size))) + _BODY.pack(checksum, len(text))
-    return [head, *parts] if size > WHOLE_BYTES else [head + parts[0]]
-
-
-def decode_body(body: memoryview) -> dict[str, Any]:
-    """Changes of one record, or ``ValueError``."""
-    checksum, n_text = _BODY.unpack_from(body)
-    rest = body[_BODY.size :]
-    if zlib.crc32(rest) != checksum:
-        raise ValueError("checksum differs")
-    reader = _Reader(rest[n_text:])
-    return {name: reader.field(name, value) for name, value in json.loads(bytes(rest[:n_text])).items()}
 
 
 # ---- long byte strings ---------------------------------------------------------------------------------------
@@ -204,14 +80,17 @@ def _whole_record_behind(data: bytes, at: int) -> bool:
 
 
 def _is_whole(data: bytes, at: int) -> bool:
-    if len(data) - at < _HEAD.size + _BODY.size:
+    if len(data) - at < HEAD.size:
         return False
-    size, checksum = _HEAD.unpack_from(data, at)
-    end = at + _HEAD.size + size
-    if size < _BODY.size or end > len(data) or zlib.crc32(struct.pack("<Q", size)) != checksum:
+    size, checksum = HEAD.unpack_from(data, at)
+    end = at + HEAD.size + size
+    if size < records.LEAST_BYTES or end > len(data) or records.size_checksum(size) != checksum:
         return False
-    (checksum, _), body = _BODY.unpack_from(data, at + _HEAD.size), memoryview(data)[at + _HEAD.size + _BODY.size : end]
-    return bool(zlib.crc32(body) == checksum)
+    try:
+        records.text_of(memoryview(data)[at + HEAD.size : end])
+    except ValueError:
+        return False
+    return True
 
 
 def replay(data: bytes, start: Durable, where: Path) -> tuple[Durable, int]:
@@ -223,20 +102,20 @@ def replay(data: bytes, start: Durable, where: Path) -> tuple[Durable, int]:
     while at < len(data):
         if not any(view[at:]):
             break
-        if len(data) - at < _HEAD.size:
+        if len(data) - at < HEAD.size:
             break
-        size, checksum = _HEAD.unpack_from(data, at)
-        if zlib.crc32(struct.pack("<Q", size)) != checksum:
+        size, checksum = HEAD.unpack_from(data, at)
+        if records.size_checksum(size) != checksum:
             lost = size == 0 or checksum == 0  # a page that never came is zeros; anything else was not written here
-            if not any(view[at + _HEAD.size :]) or (lost and not _whole_record_behind(data, at)):
+            if not any(view[at + HEAD.size :]) or (lost and not _whole_record_behind(data, at)):
                 break
             raise CorruptJournalError(f"{where}: damaged at byte {at}. Restore this disk, or come back with --rejoin.")
-        end = at + _HEAD.size + size
+        end = at + HEAD.size + size
         if end > len(data):
             break
         try:
-            changes = decode_body(view[at + _HEAD.size : end])
-        except (ValueError, TypeError, struct.error) as error:
+            changes = records.decode(view[at + HEAD.size : end])
+        except ValueError as error:
             if not _whole_record_behind(data, at):
                 break
             text = f"{where}: damaged at byte {at} ({error}). Restore this disk, or come back with --rejoin."
@@ -374,7 +253,7 @@ class Journal:
         """An empty journal, durable together with its name in the folder."""
         try:
             os.ftruncate(self._file, 0)
-            self._write([MAGIC], 0, sync=True)
+            self._write(MAGIC, 0, sync=True)
             if self.syncs:
                 sync_folder(self._path.parent)
         except OSError as error:
@@ -399,12 +278,12 @@ class Journal:
     def _put(self, changes: Mapping[str, Any], *, sync: bool) -> None:
         try:
             places, long = self._shelved(changes)
-            record = encode_changes(places)
+            record = records.encode(places)
             self._write(record, self._size, sync=sync)
         except OSError as error:
             self._cut_off()
             raise DiskFullError(f"{self._path}: {error.strerror}") from None
-        self._size += sum(map(len, record))
+        self._size += len(record)
         self._waiting, self._long = {}, long
 
     def _cut_off(self) -> None:
@@ -427,14 +306,12 @@ class Journal:
         self.append(changes, sync=True)
         self.durable = apply(self.durable, changes)
 
-    def _write(self, pieces: list[bytes], at: int, *, sync: bool) -> None:
+    def _write(self, data: bytes, at: int, *, sync: bool) -> None:
         if self.syncs:
-            self._reserve(at + sum(map(len, pieces)))
-        for piece in pieces:
-            left = memoryview(piece)
-            while left:
-                written = os.pwrite(self._file, left, at)
-                left, at = left[written:], at + written
+            self._reserve(at + len(data))
+        while data:
+            written = os.pwrite(self._file, data, at)
+            data, at = data[written:], at + written
         if sync and self.syncs:
             os.fdatasync(self._file)
 
@@ -458,9 +335,9 @@ class Journal:
         fresh = self._path.with_name("journal.new")
         try:
             places, long = self._shelved(vars(durable))
-            record = [MAGIC, *encode_changes(places)]
+            history = MAGIC + records.encode(places)
             with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-                file.writelines(record)
+                file.write(history)
                 file.flush()
                 os.fsync(file.fileno())  # whatever the durability: a power cut may not cost the whole history
         except OSError:
@@ -470,7 +347,7 @@ class Journal:
         fresh.rename(self._path)
         os.close(self._file)
         self._file = os.open(self._path, os.O_RDWR)
-        self._size, self._reserved = sum(map(len, record)), 0
+        self._size, self._reserved = len(history), 0
         self._waiting, self._long = {}, long
         self._compact_at = max(COMPACT_BYTES, COMPACT_FACTOR * self._size)
         sync_folder(self._path.parent)

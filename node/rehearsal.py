@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from network_dp.plan import Plan
+from node import records
 from node.config import context
 from node.dice import SystemDice
-from node.journal import encode_changes
 from node.noise import SystemSource
 from node.protocol import issue
 from node.protocol.effects import Answered, Effect, Persist, Received, Reply, Send, Tick
@@ -58,7 +58,7 @@ class Rehearsal:
         self._states[user], effects = step(self._cast[user], self._states[user], event, self._inputs)
         for effect in effects:
             if isinstance(effect, Persist):
-                encode_changes(effect.changes)
+                records.encode(effect.changes)
         return effects
 
     def _over_the_wire(self, answer: Answer) -> Answer:

@@ -7,8 +7,9 @@ as ``Persist`` ahead of everything else, so no handler can forget to journal.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
+from functools import cached_property
 from typing import Any, NamedTuple, Protocol
 
 from network_dp.plan import Timing
@@ -253,7 +254,8 @@ class Worker(Protocol):
     def refresh(self, payload: Payload, supply: Any, units: int, step: int) -> Mixed: ...
 
 
-class Context(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Context:
     """What never changes during a run."""
 
     me: int
@@ -274,14 +276,17 @@ class Context(NamedTuple):
     timing: Timing
     worker: Worker
 
-    @property
+    def _replace(self, **changes: Any) -> Context:
+        return replace(self, **changes)
+
+    @cached_property
     def n(self) -> int:
         return len(self.names)
 
-    @property
+    @cached_property
     def majority(self) -> int:
         return self.n // 2 + 1
 
-    @property
+    @cached_property
     def others(self) -> frozenset[int]:
         return frozenset(range(self.n)) - {self.me}

@@ -115,19 +115,15 @@ def ignore_epochs(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(handover, "_obstacle", blind)
 
 
-class _Alone(Context):
-    """A context in which one user is a majority."""
-
-    majority = 1  # type: ignore[assignment]
-
-
 def reissue_without_a_majority(patch: pytest.MonkeyPatch) -> None:
     """Whoever misses the token takes it up again, without asking enough others."""
     for key in ((Watch.LOCATING, "located"), (Watch.FENCING, "promised")):
         lookout = machine.WATCH[key]
 
         def alone(ctx: Context, state: State, peer: int, answer: Any, inputs: Inputs, run: Any = lookout.run) -> Step:
-            step: Step = run(_Alone(*ctx._replace(min_live=1)), state, peer, answer, inputs)
+            lonely = ctx._replace(min_live=1)
+            vars(lonely)["majority"] = 1
+            step: Step = run(lonely, state, peer, answer, inputs)
             return step
 
         patch.setitem(machine.WATCH, key, lookout._replace(run=alone))  # type: ignore[arg-type]
