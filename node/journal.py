@@ -152,6 +152,7 @@ class Journal:
         self._long: Mapping[str, _Long] = {}  # field -> what of it is shelved
         self._ahead: Blank | None = None  # kept from everybody else until it is settled
         self.damaged = False  # was the journal unreadable, and set aside?
+        self.n_records = 0  # written by this process
         try:
             self._open(start, rejoin)
         except BaseException:
@@ -284,6 +285,7 @@ class Journal:
             self._cut_off()
             raise DiskFullError(f"{self._path}: {error.strerror}") from None
         self._size += len(record)
+        self.n_records += 1
         self._waiting, self._long = {}, long
 
     def _cut_off(self) -> None:
@@ -320,8 +322,9 @@ class Journal:
         if size <= self._reserved:
             return
         try:
-            os.posix_fallocate(self._file, size, RESERVE_BYTES)
-            self._reserved = size + RESERVE_BYTES
+            ahead = max(RESERVE_BYTES, size)  # twice as long each time: getting the blocks is a sync of its own
+            os.posix_fallocate(self._file, size, ahead)
+            self._reserved = size + ahead
         except OSError:
             return  # no space to spare, or a file system that cannot: the record itself may still fit
 
@@ -348,6 +351,7 @@ class Journal:
         os.close(self._file)
         self._file = os.open(self._path, os.O_RDWR)
         self._size, self._reserved = len(history), 0
+        self.n_records += 1
         self._waiting, self._long = {}, long
         self._compact_at = max(COMPACT_BYTES, COMPACT_FACTOR * self._size)
         sync_folder(self._path.parent)

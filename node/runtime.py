@@ -228,10 +228,18 @@ class Runtime:
     def _write_soon(self) -> None:
         """What nobody waits for is written with the next thing that is, or a moment later."""
         if self._writing is None:
-            self._writing = self._loop.call_later(WRITE_AFTER_S, self._write_now)
+            self._writing = self._loop.call_later(WRITE_AFTER_S, self._write_unless_new, self._journal.n_records)
+
+    def _write_unless_new(self, n_records: int) -> None:
+        """A record that was written meanwhile took along what waited: what waits now has not waited long."""
+        self._writing = None
+        if self._journal.n_records == n_records:
+            self._write_now()
+        else:
+            self._flush_view()
+            self._write_soon()
 
     def _write_now(self) -> None:
-        self._writing = None
         self._flush_view()
         try:
             self._journal.flush()

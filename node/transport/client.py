@@ -94,19 +94,19 @@ class Client:
 
     def _check_expiry(self, peer: int) -> None:
         """gRPC keeps old connections alive past their certificates: look at both ends' before every hop."""
-        for user in (self._bundle.me, peer):
-            if time.time() >= self._expires_at(user):
-                whose = "this user's own" if user == self._bundle.me else "its"
+        now, me, known = time.time(), self._bundle.me, self._expiry
+        for user in (me, peer):
+            if now >= (known[user] if user in known else self._expires_at(user)):
+                whose = "this user's own" if user == me else "its"
                 raise ExpiredError(f"{whose} certificate has expired: renew it for the same key, then start again")
 
     def _expires_at(self, user: int) -> float:
-        if user not in self._expiry:
-            own = user == self._bundle.me
-            pem = self._bundle.certificate_pem if own else self._bundle.public.certificates[user]
-            certificate = x509.load_pem_x509_certificate(pem)
-            if spki_pin(certificate) != self._bundle.public.plan.users[user].key:
-                raise WireError("the certificate at hand is not the key the plan pins")
-            self._expiry[user] = certificate.not_valid_after_utc.timestamp()
+        own = user == self._bundle.me
+        pem = self._bundle.certificate_pem if own else self._bundle.public.certificates[user]
+        certificate = x509.load_pem_x509_certificate(pem)
+        if spki_pin(certificate) != self._bundle.public.plan.users[user].key:
+            raise WireError("the certificate at hand is not the key the plan pins")
+        self._expiry[user] = certificate.not_valid_after_utc.timestamp()
         return self._expiry[user]
 
     def _link(self, peer: int) -> _Link:
