@@ -104,13 +104,25 @@ def piece_bytes(size: int) -> int:
 
 
 def chunk_head(frame: Frame, hop: Hop, size: int) -> bytes:
-    """What stands in front of the data in a chunk's message. The data comes last: so protobuf, which would copy it four
-    times, writes one message, and the head of that goes in front of every chunk of this hop and size."""
+    """What stands in front of the data in a chunk's message. The data comes last, so that protobuf, which would copy it
+    four times, writes only what is before it; this head goes in front of every chunk of this hop and size."""
     message = pb.HopRequest()
     frame.stamp(message.context, hop)
-    message.chunk.data = bytes(size)
-    whole: bytes = message.SerializeToString()
-    return whole[:-size]
+    data = _field_head(pb.Chunk, "data", size)
+    whole: bytes = message.SerializeToString() + _field_head(pb.HopRequest, "chunk", len(data) + size) + data
+    return whole
+
+
+def _field_head(message: Any, name: str, size: int) -> bytes:
+    """Number and length of a field that holds ``size`` bytes, as protobuf writes them."""
+    number = message.DESCRIPTOR.fields_by_name[name].number
+    return bytes([number << 3 | 2]) + _varint(size)
+
+
+def _varint(value: int) -> bytes:
+    """Seven bits a byte, the lowest first; the high bit says that more follow."""
+    low, rest = value & 0x7F, value >> 7
+    return bytes([low | 0x80]) + _varint(rest) if rest else bytes([low])
 
 
 def chunk_in(data: bytes, head: bytes, size: int) -> bytes | memoryview:
