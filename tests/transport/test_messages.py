@@ -277,6 +277,13 @@ def test_a_chunk_is_the_message_that_protobuf_would_write(hop: Hop, data: bytes)
     assert codec.chunk_in(head + data, head, len(data)) == data
 
 
+@pytest.mark.parametrize("size", [127, 128, 2**14 - 1, 2**14, codec.CHUNK_BYTES, 2**21])
+def test_the_head_of_a_long_chunk_too(size: int) -> None:
+    hop, data = Hop((3, 4), 5), bytes(size)
+    message = pb.HopRequest(context=FRAME.context(hop), chunk=pb.Chunk(data=data))
+    assert codec.chunk_head(FRAME, hop, size) + data == message.SerializeToString()
+
+
 @given(_hops, st.binary(min_size=1, max_size=300), st.integers(1, 300))
 def test_a_chunk_written_otherwise_is_read_by_protobuf(hop: Hop, data: bytes, expected: int) -> None:
     """Of another length than expected, with a field more, or with its fields in another order."""
