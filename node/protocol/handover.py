@@ -59,8 +59,7 @@ def _offer(ctx: Context, state: State, inputs: Inputs) -> Step:
     grant = state.standing.get(custody.next)
     attempt = state.attempt + 1
     if grant is not None and not state.handed and inputs.now < grant.expires_at:
-        standing = without(state.standing, custody.next)
-        return _hand_over(state, grant.secret, attempt=attempt, retry_at=None, standing=standing)
+        return _hand_over(state, grant.secret, attempt=attempt, retry_at=None)
     state = state._replace(phase=Phase.OFFERING, attempt=attempt, retry_at=None)
     return state, [Send(custody.next, attempt, Offer(custody.out_hop))]
 
@@ -198,7 +197,7 @@ def without(users: Mapping[int, T], user: int) -> Mapping[int, T]:
 
 
 def cold(state: State, peer: int) -> State:
-    """Forget a peer's standing grant: its stream has ended."""
+    """Forget a peer's standing grant: its stream has ended, or it said no."""
     return state._replace(standing=without(state.standing, peer)) if peer in state.standing else state
 
 
@@ -234,6 +233,7 @@ def already(ctx: Context, state: State, answer: Already, inputs: Inputs) -> Step
 def declined(ctx: Context, state: State, answer: Declined | Refused, inputs: Inputs) -> Step:
     """A typed no: the hop is not journaled there, and no grant for it is left. Definite."""
     custody = _custody(state)
+    state = cold(state, custody.next)
     if answer.promised > custody.hop.epoch:
         return election.give_up(ctx, state, answer.promised, inputs)
     if answer.why is Why.DONE:
@@ -260,8 +260,8 @@ def offer_lost(ctx: Context, state: State, inputs: Inputs) -> Step:
 
 
 def handoff_lost(ctx: Context, state: State, inputs: Inputs) -> Step:
-    """Indefinite: the receiver may have journaled it."""
-    state = state._replace(phase=Phase.WAITING, tries=state.tries + 1)
+    """Indefinite: the receiver may have journaled it. Ask before the next try, standing grant or not."""
+    state = cold(state._replace(phase=Phase.WAITING, tries=state.tries + 1), _custody(state).next)
     return state._replace(retry_at=_back_off(ctx, state, inputs)), []
 
 
@@ -353,7 +353,9 @@ def handed(ctx: Context, state: State, peer: int, ticket: int, handoff: Handoff,
         note = Note("error", f"{ctx.names[peer]}: {error}")
         return state, [*room, note, Reply(ticket, Refused(Why.UNFIT, durable.promised))]
     tag = hop_tag(handoff.key, ctx.run_id, hop, token_digest)
-    standing = Grant(inputs.dice.secret(16), None, inputs.now + ctx.timing.grant_ttl_s)
+    assert grant is not None  # or it would not be taken
+    secret = inputs.dice.secret(16) if grant.hop is not None else grant.secret  # a standing one stands
+    standing = Grant(secret, None, inputs.now + ctx.timing.grant_ttl_s)
     state = state._replace(
         durable=durable._replace(
             mark=hop, mark_digest=token_digest, mark_from=peer, taken={**durable.taken, peer: hop}

@@ -24,6 +24,7 @@ from node.protocol.messages import Answer, Fence, Handoff, Locate, Offer, Publis
 from node.protocol.values import Hop
 from node.transport import codec
 from node.transport.codec import INLINE_BYTES, Frame, WireError
+from node.transport.hop_stream import Questions
 from node.wire.v1 import peer_pb2 as pb
 from node.wire.v1 import peer_pb2_grpc
 
@@ -62,13 +63,12 @@ class _Link:
         self.hop: Any = channel.stream_stream(
             f"/{codec.SERVICE}/Hop", request_serializer=codec.request_out, response_deserializer=pb.HopAnswer.FromString
         )
-        self.stream: Any = None
-        self.turn = asyncio.Lock()  # one question on the stream at a time: answers come in order
+        self.questions: Questions | None = None  # on the hop stream
         self.busy = 0
 
     async def close(self) -> None:
-        if self.stream is not None:
-            self.stream.cancel()
+        if self.questions is not None:
+            await self.questions.close()
         await self.channel.close()
 
 
@@ -87,7 +87,6 @@ class Client:
         self._links: OrderedDict[int, _Link] = OrderedDict()
         self._questions = asyncio.Semaphore(MAX_QUESTIONS_AT_ONCE)
         self._expiry: dict[int, float] = {}
-        self._serial = 0
         self.on_cold: Callable[[int], None] = lambda peer: None  # a hop stream to this peer has ended
         self._closing: set[asyncio.Task[None]] = set()
         self._tidy: asyncio.TimerHandle | None = None
@@ -155,13 +154,12 @@ class Client:
         """One request, answered in bounded time; None when no answer came."""
         match request:
             case Offer(hop):
-                pieces = self._offer(hop)
-                patience = self._timing.offer_timeout_s
-                return await self._guarded(peer, patience, lambda link: self._hop(peer, link, pieces))
+                offer, patience = self._offer(hop), self._timing.offer_timeout_s
+                return await self._guarded(peer, patience, lambda link: self._ask(peer, link, offer, patient=False))
             case Handoff():
                 pieces = self._pieces(request)
                 patience = self._timing.handoff_timeout_s + len(request.token) / BYTES_PER_SECOND_FLOOR
-                return await self._guarded(peer, patience, lambda link: self._hop(peer, link, pieces))
+                return await self._guarded(peer, patience, lambda link: self._ask(peer, link, pieces, patient=True))
             case Locate() | Fence() | Publish():
                 async with self._questions:
                     return await self._question(peer, request)
@@ -192,25 +190,13 @@ class Client:
         message.offer.SetInParent()
         yield message
 
-    async def _hop(self, peer: int, link: _Link, pieces: Iterator[Any]) -> Answer:
-        self._serial += 1
-        serial = self._serial
-        head = next(pieces)
-        head.serial = serial
-        async with link.turn:
-            if link.stream is None:
-                link.stream = link.hop()
-                link.stream.add_done_callback(lambda call: self.on_cold(peer))
-            await link.stream.write(head)
-            for piece in pieces:
-                await link.stream.write(piece)
-            message = await link.stream.read()
-        if message is grpc.aio.EOF:
-            raise WireError("the stream ended")
-        self._frame.check(message.context)
-        if message.serial != serial:
-            raise WireError("an answer to another question")
-        return codec.hop_answer_in(message)
+    def _ask(self, peer: int, link: _Link, pieces: Iterator[Any], *, patient: bool) -> Awaitable[Answer]:
+        """On a link's hop stream, which is opened when it is needed."""
+        if link.questions is None:
+            call = link.hop()
+            call.add_done_callback(lambda call: self.on_cold(peer))
+            link.questions = Questions(call, self._frame)
+        return link.questions.ask(pieces, patient=patient)
 
     async def _question(self, peer: int, request: Locate | Fence | Publish) -> Answer | None:
         frame = self._frame

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
+from functools import partial
 from typing import Any
 
 import grpc
@@ -18,6 +19,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from node.config import Bundle
 from node.protocol import values
 from node.protocol.messages import (
+    Accepted,
     Answer,
     Declined,
     Fence,
@@ -34,6 +36,7 @@ from node.protocol.values import NO_EPOCH
 from node.transport import codec
 from node.transport.arrival import Arrival
 from node.transport.codec import INLINE_BYTES, Frame, WireError
+from node.transport.hop_stream import Answers
 from node.transport.identity import Directory, NotInPlanError, pem_of
 from node.wire.v1 import peer_pb2 as pb
 from node.wire.v1 import peer_pb2_grpc
@@ -101,16 +104,23 @@ class PeerService(peer_pb2_grpc.PeerServicer):  # type: ignore[misc]
             data = await context.read()
             return b"" if data is grpc.aio.EOF else data
 
-        while (data := await context.read()) is not grpc.aio.EOF:
-            if not self._directory.valid(pem):
-                await self.caller(context)  # refuses: it expired while the stream was open
-            try:
+        answers, offered = Answers(context), True
+        try:
+            while (data := await context.read()) is not grpc.aio.EOF:
+                if not self._directory.valid(pem):
+                    await self.caller(context)  # refuses: it expired while the stream was open
                 request = codec.question_in(data)
-                hop, answer = await self._hop(user, request, more, offer=request.HasField("offer"))
-            except WireError as error:
-                await context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
-                return
-            await context.write(codec.hop_answer_out(self._frame, hop, request.serial, answer))  # type: ignore[arg-type]
+                warm, offered = not offered, request.HasField("offer")
+                hop, answer = await self._hop(user, request, more, offer=offered)
+                message = partial(codec.hop_answer_out, self._frame, hop, request.serial, answer)  # type: ignore[arg-type]
+                if warm and isinstance(answer, Accepted):
+                    answers.late(message)
+                else:
+                    await answers.now(message())
+        except WireError as error:
+            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
+        finally:
+            answers.close()
 
     async def _hop(self, user: int, request: Any, more: More, *, offer: bool) -> tuple[values.Hop, Answer]:
         """The answer to an offer or a hand-over, always a typed one: also to what belongs to another run."""

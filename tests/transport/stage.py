@@ -68,9 +68,10 @@ class Watched(Filling):
 
 @dataclass
 class Recorder:
-    """Stands where the protocol core stands: remembers who asked what, and says yes."""
+    """Stands where the protocol core stands: remembers who asked what, and says yes (to a token, ``verdict``)."""
 
     asked: list[tuple[int, Request]] = field(default_factory=list)
+    verdict: Answer = field(default_factory=Accepted)
     arrivals: list[Watched] = field(default_factory=list)
 
     def arriving(self, peer: int, begun: Handoff, size: int) -> Watched:
@@ -83,7 +84,7 @@ class Recorder:
             case Offer():
                 return Granted(b"g" * 16)
             case Handoff():
-                return Accepted()
+                return self.verdict
             case Locate():
                 return Located(NO_HOP, False, (0, 0), NO_HOP, NO_HOP, NO_EPOCH, None, False)
             case _:
