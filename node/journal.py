@@ -71,11 +71,12 @@ def _replaced(field: Any, part: Any) -> Any:
 def _whole_record_behind(data: bytes, at: int) -> bool:
     """Then what stands at ``at`` is not the last record, and no crash of ours tore it: a crash tears one record only,
     of which any page may be missing."""
-    high_half = data.find(_SHORT_LENGTH, at + 5)  # of the length of a record, which is below 4 GiB
+    end = len(data.rstrip(b"\0")) + len(_SHORT_LENGTH)  # no record begins in the zeros of a file made long ahead
+    high_half = data.find(_SHORT_LENGTH, at + 5, end)  # of the length of a record, which is below 4 GiB
     while high_half != -1:
         if _is_whole(data, high_half - 4):
             return True
-        high_half = data.find(_SHORT_LENGTH, high_half + 1)
+        high_half = data.find(_SHORT_LENGTH, high_half + 1, end)
     return False
 
 
@@ -310,23 +311,27 @@ class Journal:
 
     def _write(self, data: bytes, at: int, *, sync: bool) -> None:
         if self.syncs:
-            self._reserve(at + len(data))
+            self._reserve(at, len(data))
         while data:
             written = os.pwrite(self._file, data, at)
             data, at = data[written:], at + written
         if sync and self.syncs:
             os.fdatasync(self._file)
 
-    def _reserve(self, size: int) -> None:
-        """Make the file long ahead of its records: a sync that need not write the new length costs a third less."""
-        if size <= self._reserved:
+    def _reserve(self, end: int, size: int) -> None:
+        """Make the file long ahead of its records: a sync that need not write the new length costs a third less. It is
+        made twice as long each time, because getting the blocks is a sync of its own; what a nearly full disk gave of
+        them is given back."""
+        if end + size <= self._reserved:
             return
-        try:
-            ahead = max(RESERVE_BYTES, size)  # twice as long each time: getting the blocks is a sync of its own
-            os.posix_fallocate(self._file, size, ahead)
-            self._reserved = size + ahead
-        except OSError:
-            return  # no space to spare, or a file system that cannot: the record itself may still fit
+        for ahead in (max(RESERVE_BYTES, end), RESERVE_BYTES):
+            try:
+                os.posix_fallocate(self._file, end, size + ahead)
+            except OSError:
+                os.ftruncate(self._file, end)  # no space, or a file system that cannot: the record itself may still fit
+            else:
+                self._reserved = end + size + ahead
+                return
 
     @property
     def due(self) -> bool:

@@ -51,7 +51,7 @@ def decode(body: memoryview) -> dict[str, Any]:
     """Changes of one record, or ``ValueError``."""
     try:
         return {name: _field(name, value) for name, value in _decode(text_of(body)).items()}
-    except (msgspec.MsgspecError, TypeError, AttributeError) as error:
+    except (msgspec.MsgspecError, TypeError, AttributeError, OverflowError) as error:
         raise ValueError(str(error)) from None
 
 

@@ -121,8 +121,8 @@ def give_up(ctx: Context, state: State, epoch: Epoch, inputs: Inputs) -> Step:
         effects = [Log(abandoned_line(custody, epoch, inputs))]
     state = state._replace(
         durable=state.durable._replace(promised=epoch), phase=Phase.IDLE, watch=Watch.RESTING, draft=None,
-        handed=True, grants={}, retry_at=None, asked=frozenset(), publishing=frozenset(), stalled_since=None,
-        deferred=0,
+        handed=True, grants={}, standing={}, retry_at=None, asked=frozenset(), publishing=frozenset(),
+        stalled_since=None, deferred=0,
     )  # fmt: skip
     return _rest(ctx, state, inputs, fresh=True), effects
 

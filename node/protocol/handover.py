@@ -60,7 +60,8 @@ def _offer(ctx: Context, state: State, inputs: Inputs) -> Step:
     attempt = state.attempt + 1
     if grant is not None and not state.handed and inputs.now < grant.expires_at:
         return _hand_over(state, grant.secret, attempt=attempt, retry_at=None)
-    state = state._replace(phase=Phase.OFFERING, attempt=attempt, retry_at=None)
+    # Whoever is offered a hop takes its standing grant back.
+    state = cold(state, custody.next)._replace(phase=Phase.OFFERING, attempt=attempt, retry_at=None)
     return state, [Send(custody.next, attempt, Offer(custody.out_hop))]
 
 

@@ -15,7 +15,7 @@ from typing import Any, Final
 import grpc
 import grpc.aio
 
-from node.protocol.messages import Accepted, Answer
+from node.protocol.messages import Accepted, Answer, Refused
 from node.transport.codec import Frame, WireError, hop_answer_in
 
 LATE_S: Final = 0.02
@@ -30,7 +30,7 @@ class Questions:
         self._turn = asyncio.Lock()  # the pieces of a token stay together
         self._serial = 0
         self._waiting: dict[int, asyncio.Future[Answer]] = {}
-        self._patient: set[int] = set()  # of those, the ones whose answer a later one may stand for
+        self._patient: set[int] = set()  # of those, the hand-overs: a later answer may stand for theirs
         self._reader = asyncio.get_running_loop().create_task(self._read())
 
     async def ask(self, pieces: Iterator[Any], *, patient: bool) -> Answer:
@@ -50,11 +50,10 @@ class Questions:
                     await self._call.write(piece)
             return await answer
         finally:
-            self._forget(serial)
-
-    def _forget(self, serial: int) -> None:
-        self._waiting.pop(serial, None)
-        self._patient.discard(serial)
+            del self._waiting[serial]
+            self._patient.discard(serial)
+            if answer.done() and not answer.cancelled():
+                answer.exception()  # seen, also where writing failed first
 
     async def _read(self) -> None:
         """Answers as they come, until the stream ends; whoever still waits then gets none."""
@@ -66,23 +65,29 @@ class Questions:
             reason = WireError("the stream was closed")  # gRPC reports its own cancelling like this
         except (grpc.RpcError, grpc.aio.UsageError, WireError, asyncio.InvalidStateError) as error:
             reason = error
-        self._call.cancel()
-        for answer in self._waiting.values():
-            if not answer.done():
-                answer.set_exception(reason)
+        finally:
+            self._call.cancel()
+            for answer in self._waiting.values():
+                if not answer.done():
+                    answer.set_exception(reason)
 
     def _settle(self, message: Any) -> None:
+        """Nothing is settled by a message that is not believed as a whole."""
+        if message is None:  # gRPC's word for bytes it could not read
+            raise WireError("not an answer of this protocol")
         self._frame.check(message.context)
-        asked = self._waiting.get(message.serial)
+        serial, answer = message.serial, hop_answer_in(message)
+        asked = self._waiting.get(serial)
         if asked is None or asked.done():
             raise WireError("an answer to another question")
-        answer = hop_answer_in(message)
-        for serial, waiting in list(self._waiting.items()):
-            if serial > message.serial or waiting.done():
-                continue
-            if serial < message.serial and serial not in self._patient:
-                raise WireError("a question was passed over")
-            waiting.set_result(answer if serial == message.serial else Accepted())
+        if isinstance(answer, Accepted | Refused) != (serial in self._patient):
+            raise WireError("an answer to a question of another kind")
+        earlier = {number for number, waiting in self._waiting.items() if number < serial and not waiting.done()}
+        if not earlier <= self._patient:
+            raise WireError("a question was passed over")
+        for number in earlier:
+            self._waiting[number].set_result(Accepted())
+        asked.set_result(answer)
 
     async def close(self) -> None:
         self._call.cancel()

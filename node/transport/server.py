@@ -113,7 +113,8 @@ class PeerService(peer_pb2_grpc.PeerServicer):  # type: ignore[misc]
                 warm, offered = not offered, request.HasField("offer")
                 hop, answer = await self._hop(user, request, more, offer=offered)
                 message = partial(codec.hop_answer_out, self._frame, hop, request.serial, answer)  # type: ignore[arg-type]
-                if warm and isinstance(answer, Accepted):
+                # Not for a long token: whoever waits for the answer keeps its memory.
+                if warm and isinstance(answer, Accepted) and request.handoff.size <= INLINE_BYTES:
                     answers.late(message)
                 else:
                     await answers.now(message())

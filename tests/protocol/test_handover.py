@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from node.protocol.effects import Log, Note, Persist, Tick
+from node.protocol.effects import Log, Note, Persist, Send, Tick
 from node.protocol.messages import Accepted, Already, Declined, Fence, Granted, Handoff, Locate, Offer, Refused, Why
 from node.protocol.state import Phase, Watch
 from node.protocol.values import Hop, TokenError
@@ -265,6 +265,41 @@ def test_an_acknowledgement_carries_a_grant_for_the_next_hops_until_a_no(user, b
     assert me.ask(1, late) == Refused(Why.BUSY, FIRST)
     me.state = me.state._replace(draining=False)
     assert me.ask(1, late) == Refused(Why.NO_GRANT, FIRST), "whoever was told no may have sent it elsewhere"
+
+
+def test_a_grant_for_one_hop_is_not_the_standing_one(user, blank) -> None:
+    me = user("complete n=4 T=6 slow", 2).checked()
+    once = me.ask(1, Offer(Hop(FIRST, 1))).grant
+    answer = me.ask(1, Handoff(Hop(FIRST, 1), once, b"k" * 32, blank(me.ctx)))
+    assert isinstance(answer, Accepted) and answer.grant not in (b"", once)
+
+
+def holding_a_standing_grant(holder):
+    """The next user accepted this one's token, with a grant for more; now this user has another token for it."""
+    grant, send = b"s" * 16, handed(holder)
+    holder.answer(send, Accepted(grant))
+    assert holder.state.standing[send.peer].secret == grant
+    custody = holder.state.durable.custody
+    holder.state = holder.state._replace(
+        phase=Phase.HANDING, durable=holder.state.durable._replace(custody=custody._replace(out_hop=Hop(FIRST, 99)))
+    )
+    return send
+
+
+def test_a_standing_grant_is_kept_when_a_token_was_accepted_and_lost_with_a_no_or_silence(holder) -> None:
+    send = holding_a_standing_grant(holder)
+    held = holder.state
+    again = Send(send.peer, held.attempt, send.request)
+    for answer, kept in ((Accepted(), True), (Refused(Why.BUSY, FIRST), False), (None, False)):
+        holder.state = held
+        holder.answer(again, answer)
+        assert (send.peer in holder.state.standing) is kept, answer
+
+
+def test_a_newer_epoch_takes_standing_grants_back(holder) -> None:
+    holding_a_standing_grant(holder)
+    holder.ask(3, Fence((1, 3)))
+    assert not holder.state.standing
 
 
 def test_a_standing_grant_is_worth_nothing_in_a_newer_epoch(user, blank) -> None:

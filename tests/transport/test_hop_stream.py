@@ -35,6 +35,11 @@ def _stream(channel: grpc.aio.Channel) -> Any:
     return channel.stream_stream(f"/{codec.SERVICE}/Hop", response_deserializer=pb.HopAnswer.FromString)()
 
 
+async def _next(stream: Any, patience_s: float = 10.0) -> Any:
+    async with asyncio.timeout(patience_s):
+        return await stream.read()
+
+
 def _handoff(step: int) -> Handoff:
     return Handoff(Hop(EPOCH, step), b"g" * 16, bytes(32), bytes(TOKEN_BYTES))
 
@@ -49,27 +54,29 @@ def test_what_was_offered_is_answered_at_once_and_warm_tokens_by_the_last(
             stream = _stream(channel)
             for serial in range(1, 6):
                 await stream.write(_request(run, serial, offer=serial == 1))
-            assert [(await stream.read()).serial for _ in range(3)] == [1, 2, 5]
+            assert [(await _next(stream)).serial for _ in range(3)] == [1, 2, 5]
             assert len(recorder.asked) == 5
 
     run_async(work)
 
 
 def test_a_no_is_never_late_and_answers_stay_in_order(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hop_stream, "LATE_S", 3600.0)
+    monkeypatch.setattr(hop_stream, "LATE_S", 0.5)
 
     async def work() -> None:
         async with serving(run) as recorder, calling(run, papers_of(bundle(run, 1))) as channel:
             stream = _stream(channel)
             for serial in (1, 2):
                 await stream.write(_request(run, serial))
-            assert (await stream.read()).serial == 1, "the first of a stream was not asked for: told at once"
+            assert (await _next(stream)).serial == 1, "the first of a stream: told at once"
             while len(recorder.asked) < 2:
                 await asyncio.sleep(0.01)
             recorder.verdict = NO
             await stream.write(_request(run, 3))
-            answer = await stream.read()
+            answer = await _next(stream)
             assert answer.serial == 3 and answer.WhichOneof("body") == "refused"
+            with pytest.raises(TimeoutError):  # 3 said it too
+                await _next(stream, 1.0)
 
     run_async(work)
 
@@ -123,6 +130,25 @@ class Scripted:
 
     def cancel(self) -> None:
         self.cancelled = True
+
+
+def test_nothing_is_settled_by_an_answer_that_is_not_believed(run: Path) -> None:
+    """It passes over an offer, is of the wrong kind, or no answer at all: nobody hears of an accepted token."""
+    answers = [
+        codec.hop_answer_out(frame(run), Hop(EPOCH, 1), 2, Accepted()),
+        codec.hop_answer_out(frame(run), Hop(EPOCH, 1), 2, Granted(b"g" * 16)),
+        None,
+    ]
+
+    async def work() -> None:
+        for answer, second_is_patient in zip(answers, (False, True, True), strict=True):
+            call = Scripted(answer)
+            questions = Questions(call, frame(run))
+            asked = [questions.ask(iter([pb.HopRequest()]), patient=kind) for kind in (True, second_is_patient)]
+            found = await asyncio.gather(*asked, return_exceptions=True)
+            assert [type(each) for each in found] == [WireError, WireError] and call.cancelled
+
+    run_async(work)
 
 
 @pytest.mark.parametrize("serials", [[2], [1, 1], [3], [0]])
