@@ -37,7 +37,7 @@ GAUSSIAN = {"sigma": 0.5}
 HALFWAY = 100  # early: whoever reacts to it must find the walk still under way
 
 
-def _provisioned(tmp_path: Path, *, steps: int = 4000, n: int = 3) -> tuple[Plan, Path]:
+def _provisioned(tmp_path: Path, *, steps: int = 20_000, n: int = 3) -> tuple[Plan, Path]:
     plan = make_plan(n, {"topology": "complete", "steps": steps}, MEAN, GAUSSIAN)
     return plan, bundles(plan, tmp_path, {name: [[i / 4]] for i, name in enumerate(plan.names)})
 
