@@ -78,6 +78,10 @@ class Stage:
         foreseen = self.foresee(data)
         assert foreseen is not None
         reckoning = self.reckoner.begin(foreseen, room(len(data)))
+        for _ in range(500):  # the thread may hold the last token's place for a moment longer
+            if reckoning is None:
+                await asyncio.sleep(0.01)
+                reckoning = self.reckoner.begin(foreseen, room(len(data)))
         assert reckoning is not None
         cuts = [0, *sorted({min(int(at), len(data)) for at in np.cumsum(pieces or [])} - {0, len(data)}), len(data)]
         for start, end in pairwise(cuts):
