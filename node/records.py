@@ -49,10 +49,11 @@ def text_of(body: memoryview) -> memoryview:
 
 def decode(body: memoryview) -> dict[str, Any]:
     """Changes of one record, or ``ValueError``."""
+    text = text_of(body)
     try:
-        return {name: _field(name, value) for name, value in _decode(text_of(body)).items()}
-    except (msgspec.MsgspecError, TypeError, AttributeError, OverflowError) as error:
-        raise ValueError(str(error)) from None
+        return {name: _field(name, value) for name, value in _decode(text).items()}
+    except (msgspec.MsgspecError, TypeError, AttributeError, ValueError, OverflowError):
+        raise ValueError("not changes of a state") from None  # and no word of what it holds
 
 
 def _field(name: str, value: Any) -> Any:
