@@ -133,22 +133,20 @@ def _hop_to_self(ctx: Context, state: State, inputs: Inputs) -> Step:
         state = state._replace(phase=Phase.ROUTING, handed=True, retry_at=inputs.now)
         return state, [Log(custody.sent_line)]
     token = visit.read_token(ctx, custody.out)
-    state = state._replace(
-        durable=state.durable._replace(mark=custody.out_hop, mark_digest=custody.out_digest, mark_from=ctx.me)
-    )
     state, effects = visit.open_visit(
         ctx, state, custody.out_hop, token, inputs, cause="handoff", sender=ctx.me,
         tag=hop_tag(custody.key, ctx.run_id, custody.out_hop, custody.out_digest), raw=custody.out,
-        raw_digest=custody.out_digest,
+        raw_digest=custody.out_digest, mark=custody.out_hop, mark_digest=custody.out_digest, mark_from=ctx.me,
     )  # fmt: skip
     return _after_visit(ctx, state, inputs, effects)
 
 
-def _after_visit(ctx: Context, state: State, inputs: Inputs, effects: list[Effect]) -> Step:
+def _after_visit(ctx: Context, state: State, inputs: Inputs, effects: list[Effect], **changes: Any) -> Step:
     """A token in hand ends the search for it."""
     state = state._replace(
-        watch=Watch.RESTING, watch_at=inputs.now + ctx.timing.lease_s, watch_round=0, deferred=0, asked=frozenset()
-    )
+        watch=Watch.RESTING, watch_at=inputs.now + ctx.timing.lease_s, watch_round=0, deferred=0, asked=frozenset(),
+        **changes,
+    )  # fmt: skip
     if state.phase is Phase.COMPUTING:
         return state, effects
     state, more = dispatch(ctx, state, inputs)
@@ -328,16 +326,15 @@ def handed(ctx: Context, state: State, peer: int, ticket: int, handoff: Handoff,
     """Take a token, once: journaled (with the contribution, for a quick task) before it is acknowledged."""
     hop, durable = handoff.hop, state.durable
     grant = state.grants.get(peer)
-    state = state._replace(grants=without(state.grants, peer))
     forgotten = durable.rejoined and (not state.checked or (hop == durable.mark and not durable.mark_digest))
     if forgotten or (hop.epoch == durable.mark.epoch and hop.step < durable.mark.step):
-        return state, [Reply(ticket, Accepted())]
+        return _spent(state, peer), [Reply(ticket, Accepted())]
     token_digest = handoff.digest or inputs.digest(handoff.token)
     if hop == durable.mark:
         if token_digest == durable.mark_digest:
-            return state, [Reply(ticket, Accepted())]
+            return _spent(state, peer), [Reply(ticket, Accepted())]
         note = Note("error", f"{ctx.names[peer]} sent other bytes for hop {hop}")
-        return state, [note, Reply(ticket, Refused(Why.MISBEHAVIOUR, durable.promised))]
+        return _spent(state, peer), [note, Reply(ticket, Refused(Why.MISBEHAVIOUR, durable.promised))]
     why = _obstacle(ctx, state, hop)
     room: list[Effect] = []
     if why is None:
@@ -347,28 +344,28 @@ def handed(ctx: Context, state: State, peer: int, ticket: int, handoff: Handoff,
             durable = state.durable
             why = None if state.phase is Phase.IDLE else Why.NO_GRANT
     if why is not None:
-        return state, [*room, Reply(ticket, Refused(why, durable.promised))]
+        return _spent(state, peer), [*room, Reply(ticket, Refused(why, durable.promised))]
     try:
         token = visit.read_token(ctx, handoff.token, inputs.reckoned)
     except TokenError as error:
         note = Note("error", f"{ctx.names[peer]}: {error}")
-        return state, [*room, note, Reply(ticket, Refused(Why.UNFIT, durable.promised))]
+        return _spent(state, peer), [*room, note, Reply(ticket, Refused(Why.UNFIT, durable.promised))]
     tag = hop_tag(handoff.key, ctx.run_id, hop, token_digest)
     assert grant is not None  # or it would not be taken
     secret = inputs.dice.secret(16) if grant.hop is not None else grant.secret  # a standing one stands
     standing = Grant(secret, None, inputs.now + ctx.timing.grant_ttl_s)
-    state = state._replace(
-        durable=durable._replace(
-            mark=hop, mark_digest=token_digest, mark_from=peer, taken={**durable.taken, peer: hop}
-        ),
-        grants={**state.grants, peer: standing},
-    )
     state, effects = visit.open_visit(
         ctx, state, hop, token, inputs, cause="handoff", sender=peer, tag=tag, raw=handoff.token,
-        raw_digest=token_digest,
+        raw_digest=token_digest, mark=hop, mark_digest=token_digest, mark_from=peer, taken={**durable.taken, peer: hop},
     )  # fmt: skip
-    state, effects = _after_visit(ctx, state, inputs, [*room, *effects])
+    grants = {**state.grants, peer: standing}
+    state, effects = _after_visit(ctx, state, inputs, [*room, *effects], grants=grants)
     return state, [*effects, Reply(ticket, Accepted(standing.secret))]  # last: the token waits for nobody
+
+
+def _spent(state: State, peer: int) -> State:
+    """A hand-over that is not taken uses up its grant all the same."""
+    return state._replace(grants=without(state.grants, peer))
 
 
 def would_take(ctx: Context, state: State, peer: int, handoff: Handoff, now: float) -> bool:

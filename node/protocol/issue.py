@@ -21,11 +21,11 @@ def start_walk(ctx: Context, state: State, epoch: Epoch, inputs: Inputs) -> Step
     token = Token(blank, 0, 0, 0, (0,) * ctx.n if ctx.ledger else ())
     if ctx.ring and ctx.me == ctx.start:
         hop = Hop(epoch, 1)
-        state = state._replace(durable=durable._replace(mark=hop, mark_digest=b"", mark_from=ctx.me))
         raw = token.encode()
         state, effects = visit.open_visit(
-            ctx, state, hop, token, inputs, cause="start", sender=None, tag=None, raw=raw, raw_digest=inputs.digest(raw)
-        )
+            ctx, state, hop, token, inputs, cause="start", sender=None, tag=None, raw=raw,
+            raw_digest=inputs.digest(raw), mark=hop, mark_digest=b"", mark_from=ctx.me,
+        )  # fmt: skip
         if state.phase is Phase.COMPUTING:
             return state, effects
         state, more = handover.dispatch(ctx, state, inputs)

@@ -18,7 +18,7 @@ import grpc.aio
 from node.protocol.messages import Accepted, Answer, Refused
 from node.transport.codec import Frame, WireError, hop_answer_in
 
-LATE_S: Final = 0.02
+LATE_S: Final = 0.05
 
 
 class Questions:
