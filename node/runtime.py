@@ -161,9 +161,11 @@ class Runtime:
         self._state = after
         for effect in effects:
             self._hook(effect)
-            if not isinstance(effect, Log):
+            if isinstance(effect, Log):
+                self._view_log.append(effect.line)
+            else:
                 self._flush_view()  # what leaves is in the log before (or in memory and in the journal: a full disk)
-            self._carry_out(effect)
+                self._carry_out(effect)
         if isinstance(event, Answered):
             self._flush_view()  # now that the token is elsewhere: the next one would wait for it
         self._write_soon()
@@ -201,8 +203,6 @@ class Runtime:
                 future = self._waiting.get(ticket)
                 if future is not None and not future.done():
                     future.set_result(answer)
-            case Log(line):
-                self._view_log.append(line)
             case Compute():
                 self._spawn(self._compute(effect))
             case Finished():
@@ -212,8 +212,8 @@ class Runtime:
             case Stop():
                 if not self.stopped.done():
                     self.stopped.set_result(effect)
-            case Persist():
-                raise AssertionError("Persist must come first")
+            case Persist() | Log():
+                raise AssertionError("Persist must come first, and lines are not carried out one by one")
 
     def _write_result(self, effect: Finished) -> None:
         """The result is safe in the journal; result.json follows as soon as the disk takes it."""

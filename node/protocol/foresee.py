@@ -24,7 +24,7 @@ def foresee(ctx: Context, state: State, peer: int, begun: Handoff, supply: Any, 
     if not ctx.worker.quick or ctx.edge_cap is not None or visit.is_capped(ctx, state.durable):
         return None
     try:
-        token = decode_head(begun.token, **visit.shape(ctx))
+        token = decode_head(begun.token, **ctx.shape)
     except TokenError:
         return None
     route = routing.foreseen(ctx, state, begun.hop.step, now)

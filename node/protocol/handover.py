@@ -31,6 +31,7 @@ from node.protocol.visit import Step
 
 FOREVER = float("inf")
 T = TypeVar("T")
+_WAITING = (Phase.HANDING, Phase.OFFERING, Phase.WAITING, Phase.ROUTING, Phase.CHECKING)
 RING_TRIES = 3  # a skip costs the skipped user its round, so a ring offers a few times first
 
 
@@ -210,13 +211,18 @@ def accepted(ctx: Context, state: State, answer: Accepted, inputs: Inputs) -> St
 def delivered(ctx: Context, state: State, inputs: Inputs, **changes: Any) -> Step:
     """The receiver has it, now or since before: this user is free, and watches."""
     custody = _custody(state)
-    given = {**state.durable.given, custody.next: custody.out_hop}
     state = state._replace(
-        durable=state.durable._replace(given=given),
+        durable=state.durable._replace(given=_given(state)),
         phase=Phase.IDLE, draft=None, handed=True, tries=0, retry_at=None, stalled_since=None,
         watch_at=inputs.now + ctx.timing.lease_s, watch_round=0, deferred=0, **changes,
     )  # fmt: skip
     return state, [Log(accepted_line(ctx, custody, inputs))]
+
+
+def _given(state: State) -> Mapping[int, Hop]:
+    """What peers have acknowledged, once the last token is."""
+    custody = _custody(state)
+    return {**state.durable.given, custody.next: custody.out_hop}
 
 
 def already(ctx: Context, state: State, answer: Already, inputs: Inputs) -> Step:
@@ -283,8 +289,7 @@ def _obstacle(ctx: Context, state: State, hop: Hop) -> Why | None:
 def _arrived_elsewhere(state: State, hop: Hop) -> bool:
     """A later hop of the epoch proves that the hop this user waits for was taken."""
     custody = state.durable.custody
-    waiting = (Phase.OFFERING, Phase.HANDING, Phase.WAITING, Phase.ROUTING, Phase.CHECKING)
-    in_flight = state.handed and state.phase in waiting
+    in_flight = state.handed and state.phase in _WAITING
     return in_flight and custody is not None and custody.hop.epoch == hop.epoch and custody.out_hop < hop
 
 
@@ -337,26 +342,35 @@ def handed(ctx: Context, state: State, peer: int, ticket: int, handoff: Handoff,
         return _spent(state, peer), [note, Reply(ticket, Refused(Why.MISBEHAVIOUR, durable.promised))]
     why = _obstacle(ctx, state, hop)
     room: list[Effect] = []
+    passed_on = False
     if why is None:
         why = Why.NO_GRANT
         if grant is not None and _covers(grant, handoff, durable.promised, inputs.now):
-            state, room = _make_room(ctx, state, hop, inputs)
-            durable = state.durable
-            why = None if state.phase is Phase.IDLE else Why.NO_GRANT
+            passed_on = hop.epoch == durable.promised and _arrived_elsewhere(state, hop)
+            if not passed_on:
+                state, room = _make_room(ctx, state, hop, inputs)
+                durable = state.durable
+            why = None if passed_on or state.phase is Phase.IDLE else Why.NO_GRANT
     if why is not None:
         return _spent(state, peer), [*room, Reply(ticket, Refused(why, durable.promised))]
     try:
         token = visit.read_token(ctx, handoff.token, inputs.reckoned)
     except TokenError as error:
+        if passed_on:
+            state, room = delivered(ctx, state, inputs)
         note = Note("error", f"{ctx.names[peer]}: {error}")
         return _spent(state, peer), [*room, note, Reply(ticket, Refused(Why.UNFIT, durable.promised))]
     tag = hop_tag(handoff.key, ctx.run_id, hop, token_digest)
     assert grant is not None  # or it would not be taken
     secret = inputs.dice.secret(16) if grant.hop is not None else grant.secret  # a standing one stands
     standing = Grant(secret, None, inputs.now + ctx.timing.grant_ttl_s)
+    receipt: dict[str, Any] = {"taken": {**durable.taken, peer: hop}}
+    if passed_on:  # all else that ``delivered`` changes is the new visit's from here on
+        room = [Log(accepted_line(ctx, _custody(state), inputs))]
+        receipt["given"] = _given(state)
     state, effects = visit.open_visit(
         ctx, state, hop, token, inputs, cause="handoff", sender=peer, tag=tag, raw=handoff.token,
-        raw_digest=token_digest, mark=hop, mark_digest=token_digest, mark_from=peer, taken={**durable.taken, peer: hop},
+        raw_digest=token_digest, mark=hop, mark_digest=token_digest, mark_from=peer, **receipt,
     )  # fmt: skip
     grants = {**state.grants, peer: standing}
     state, effects = _after_visit(ctx, state, inputs, [*room, *effects], grants=grants)

@@ -198,10 +198,10 @@ def _custody(ctx: Context, state: State, outcome: str, argument: object, inputs:
 def _request(ctx: Context, state: State, peer: int, ticket: int, request: Request, inputs: Inputs) -> Step:
     state, up = _seen_alive(ctx, state, peer, inputs)
     match request:
-        case Offer():
-            after, effects = handover.offered(ctx, state, peer, ticket, request, inputs)
         case Handoff():
             after, effects = handover.handed(ctx, state, peer, ticket, request, inputs)
+        case Offer():
+            after, effects = handover.offered(ctx, state, peer, ticket, request, inputs)
         case Locate():
             after, effects = election.located(ctx, state, peer, ticket)
         case Fence():

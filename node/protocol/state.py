@@ -288,5 +288,17 @@ class Context:
         return self.n // 2 + 1
 
     @cached_property
+    def rounds(self) -> int:
+        """Of a ring."""
+        return (self.total - 1) // self.n + 1
+
+    @cached_property
+    def shape(self) -> Mapping[str, Any]:
+        """What a token of this run looks like."""
+        return {
+            "dtype": self.worker.dtype, "dimension": self.worker.dimension, "ledger_size": self.n if self.ledger else 0
+        }  # fmt: skip
+
+    @cached_property
     def others(self) -> frozenset[int]:
         return frozenset(range(self.n)) - {self.me}

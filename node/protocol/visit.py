@@ -36,22 +36,16 @@ Step = tuple[State, list[Effect]]
 
 
 def read_token(ctx: Context, data: Octets, reckoned: Reckoned | None = None) -> Token:
-    token = decode_token(data, **shape(ctx))
+    token = decode_token(data, **ctx.shape)
     fits = (reckoned is not None and reckoned.received is data) or ctx.worker.fits(token.payload)
     if not fits or not plausible(ctx, token):
         raise TokenError("token outside the plan's bounds")
     return token
 
 
-def shape(ctx: Context) -> dict[str, Any]:
-    return {
-        "dtype": ctx.worker.dtype, "dimension": ctx.worker.dimension, "ledger_size": ctx.n if ctx.ledger else 0
-    }  # fmt: skip
-
-
 def plausible(ctx: Context, token: Token) -> bool:
     """W_r runs ahead of W by a full noise for every time r was passed by, once a round: nobody is made to add more."""
-    return max(token.ledger, default=0) <= token.noise_units + ctx.full * routing.round_of(ctx, ctx.total)
+    return max(token.ledger, default=0) <= token.noise_units + ctx.full * ctx.rounds
 
 
 def values(ctx: Context, **payloads: Payload | None) -> dict[str, Any]:
@@ -94,10 +88,11 @@ def open_visit(
     state = state._replace(
         durable=durable._replace(visits=durable.visits + 1, custody=custody, **receipt),
         draft=Draft(token, contribution, supply, durable.contributions, opening), handed=False, tries=0,
+        retry_at=None, stalled_since=None,
     )  # fmt: skip
     if not ctx.worker.quick and not capped:
         compute = Compute(token.payload, index, supply, custody.visit)
-        return state._replace(phase=Phase.COMPUTING, retry_at=None), [Log(line), compute]
+        return state._replace(phase=Phase.COMPUTING), [Log(line), compute]
     state, more = plan_hop(ctx, state, inputs)
     return state, [Log(line), *more]
 

@@ -122,15 +122,16 @@ _PLAIN = ("validate", "contribution", "apply", "apply_into", "fill")
 
 def _within_limits(payload: Payload) -> bool:
     """Not abs(): it has no answer for the smallest int64. A few numbers are looked at faster one by one."""
-    least, most = _ends(payload)
-    return least >= -PAYLOAD_LIMIT and most <= PAYLOAD_LIMIT
+    if payload.size <= FEW:
+        numbers = payload.tolist()
+        least, most = min(numbers), max(numbers)
+    else:
+        least, most = _ends(payload)
+    return bool(least >= -PAYLOAD_LIMIT and most <= PAYLOAD_LIMIT)
 
 
 def _ends(payload: Payload) -> tuple[int, int]:
     """The least and the most of a payload; it need not be aligned."""
-    if payload.size <= FEW:
-        numbers = payload.tolist()
-        return min(numbers), max(numbers)
     ends = over_pieces(lambda piece: (int(payload[piece].min()), int(payload[piece].max())), payload.size)
     return min(least for least, _ in ends), max(most for _, most in ends)
 

@@ -153,13 +153,13 @@ class Client:
     async def send(self, peer: int, request: Request) -> Answer | None:
         """One request, answered in bounded time; None when no answer came."""
         match request:
-            case Offer(hop):
-                offer, patience = self._offer(hop), self._timing.offer_timeout_s
-                return await self._guarded(peer, patience, lambda link: self._ask(peer, link, offer, patient=False))
             case Handoff():
                 pieces = self._pieces(request)
                 patience = self._timing.handoff_timeout_s + len(request.token) / BYTES_PER_SECOND_FLOOR
                 return await self._guarded(peer, patience, lambda link: self._ask(peer, link, pieces, patient=True))
+            case Offer(hop):
+                offer, patience = self._offer(hop), self._timing.offer_timeout_s
+                return await self._guarded(peer, patience, lambda link: self._ask(peer, link, offer, patient=False))
             case Locate() | Fence() | Publish():
                 async with self._questions:
                     return await self._question(peer, request)
