@@ -36,7 +36,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any, Final
 
 import msgspec
@@ -140,15 +139,7 @@ _encode: Final = msgspec.json.Encoder().encode
 def encode(kind: str, **fields: Any) -> str:
     """One record to its line (without the newline); the writer's half of ``decode``. Reading a number gives the same
     one back; one that is not finite becomes null."""
-    assert _fits(kind, tuple(fields)), f"{kind}: {sorted(fields)}"
     return _encode({"kind": kind, **fields}).decode()
-
-
-@lru_cache(maxsize=256)
-def _fits(kind: str, names: tuple[str, ...]) -> bool:
-    """Are these the fields of such a record? A node writes the same few shapes over and over."""
-    required, optional = FIELDS[kind]
-    return required <= set(names) <= required | optional
 
 
 def exported(record: Record) -> str | None:

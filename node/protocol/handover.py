@@ -137,17 +137,23 @@ def _hop_to_self(ctx: Context, state: State, inputs: Inputs) -> Step:
     state, effects = visit.open_visit(
         ctx, state, custody.out_hop, token, inputs, cause="handoff", sender=ctx.me,
         tag=hop_tag(custody.key, ctx.run_id, custody.out_hop, custody.out_digest), raw=custody.out,
-        raw_digest=custody.out_digest, mark=custody.out_hop, mark_digest=custody.out_digest, mark_from=ctx.me,
+        raw_digest=custody.out_digest, news=_resting(ctx, inputs),
+        mark=custody.out_hop, mark_digest=custody.out_digest, mark_from=ctx.me,
     )  # fmt: skip
-    return _after_visit(ctx, state, inputs, effects)
+    return _go_on(ctx, state, inputs, effects)
 
 
-def _after_visit(ctx: Context, state: State, inputs: Inputs, effects: list[Effect], **changes: Any) -> Step:
+def _resting(ctx: Context, inputs: Inputs) -> dict[str, Any]:
     """A token in hand ends the search for it."""
-    state = state._replace(
-        watch=Watch.RESTING, watch_at=inputs.now + ctx.timing.lease_s, watch_round=0, deferred=0, asked=frozenset(),
-        **changes,
-    )  # fmt: skip
+    watch_at = inputs.now + ctx.timing.lease_s
+    return {"watch": Watch.RESTING, "watch_at": watch_at, "watch_round": 0, "deferred": 0, "asked": frozenset()}
+
+
+def _after_visit(ctx: Context, state: State, inputs: Inputs, effects: list[Effect]) -> Step:
+    return _go_on(ctx, state._replace(**_resting(ctx, inputs)), inputs, effects)
+
+
+def _go_on(ctx: Context, state: State, inputs: Inputs, effects: list[Effect]) -> Step:
     if state.phase is Phase.COMPUTING:
         return state, effects
     state, more = dispatch(ctx, state, inputs)
@@ -370,10 +376,10 @@ def handed(ctx: Context, state: State, peer: int, ticket: int, handoff: Handoff,
         receipt["given"] = _given(state)
     state, effects = visit.open_visit(
         ctx, state, hop, token, inputs, cause="handoff", sender=peer, tag=tag, raw=handoff.token,
-        raw_digest=token_digest, mark=hop, mark_digest=token_digest, mark_from=peer, **receipt,
+        raw_digest=token_digest, news={**_resting(ctx, inputs), "grants": {**state.grants, peer: standing}},
+        mark=hop, mark_digest=token_digest, mark_from=peer, **receipt,
     )  # fmt: skip
-    grants = {**state.grants, peer: standing}
-    state, effects = _after_visit(ctx, state, inputs, [*room, *effects], grants=grants)
+    state, effects = _go_on(ctx, state, inputs, [*room, *effects])
     return state, [*effects, Reply(ticket, Accepted(standing.secret))]  # last: the token waits for nobody
 
 

@@ -24,7 +24,7 @@ def start_walk(ctx: Context, state: State, epoch: Epoch, inputs: Inputs) -> Step
         raw = token.encode()
         state, effects = visit.open_visit(
             ctx, state, hop, token, inputs, cause="start", sender=None, tag=None, raw=raw,
-            raw_digest=inputs.digest(raw), mark=hop, mark_digest=b"", mark_from=ctx.me,
+            raw_digest=inputs.digest(raw), news={}, mark=hop, mark_digest=b"", mark_from=ctx.me,
         )  # fmt: skip
         if state.phase is Phase.COMPUTING:
             return state, effects

@@ -60,8 +60,9 @@ def foreseen(ctx: Context, state: State, step: int, now: float) -> Route | None:
 def _next_position(ctx: Context, state: State, step: int, now: float) -> Route | None:
     alive = live(ctx, state, now)
     for position in range(step + 1, ctx.total + 1):
-        if holder_at(ctx, position) in alive:
-            return Route(holder_at(ctx, position), position) if len(alive) >= ctx.min_live else None
+        holder = holder_at(ctx, position)
+        if holder in alive:
+            return Route(holder, position) if len(alive) >= ctx.min_live else None
     return Route(FINISH, ctx.total + 1)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import struct
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,12 +21,21 @@ Payload = NDArray[Any]  # int64 grid values (sums, histograms) or float64 (SGD)
 NO_EPOCH: Epoch = (-1, -1)
 MAX_TOKEN_BYTES = 96 * 1024 * 1024
 PAGE_BYTES = 4096
-_HEAD = struct.Struct("<4sBQQQII")
 _MAGIC = b"NDP2"
 _MOST = 1 << 62  # of any count: what honest users add never leaves 64 bits
 _DTYPES = {0: np.dtype("<i8"), 1: np.dtype("<f8")}
 _NAMES = {0: "int64", 1: "float64"}  # numpy works the names out anew each time
 _NAMED = {name: _DTYPES[kind] for kind, name in _NAMES.items()}
+
+
+@lru_cache(maxsize=8)
+def _layout(ledger_size: int) -> struct.Struct:
+    """Of what stands in front of the payload: mark, kind, three counts, two sizes, and the ledger."""
+    return struct.Struct(f"<4sBQQQII{ledger_size}Q")
+
+
+def _kind(payload: Payload) -> int:
+    return 0 if payload.dtype == _DTYPES[0] else 1
 
 
 class TokenError(ValueError):
@@ -54,19 +64,15 @@ class Token(NamedTuple):
     noise_units: int
     ledger: tuple[int, ...]
 
-    @property
-    def _kind(self) -> int:
-        return 0 if self.payload.dtype == _DTYPES[0] else 1
-
     def head(self) -> bytes:
         """The bytes in front of the payload's."""
-        head = _HEAD.pack(
-            _MAGIC, self._kind, self.contributions, self.dummies, self.noise_units, len(self.ledger), self.payload.size
-        )
-        return head + struct.pack(f"<{len(self.ledger)}Q", *self.ledger)
+        payload, ledger = self.payload, self.ledger
+        counts = (self.contributions, self.dummies, self.noise_units)
+        return _layout(len(ledger)).pack(_MAGIC, _kind(payload), *counts, len(ledger), payload.size, *ledger)
 
     def encode(self) -> bytes:
-        body = self.payload.astype(_DTYPES[self._kind], order="C", copy=False)  # joined without a copy of its own
+        payload = self.payload
+        body = payload.astype(_DTYPES[_kind(payload)], order="C", copy=False)  # joined without a copy of its own
         return b"".join((self.head(), body.data))
 
 
@@ -113,7 +119,7 @@ class Sheet:
 def decode_token(data: Octets, *, dtype: str, dimension: int, ledger_size: int) -> Token:
     """Strictly the token this run expects, or ``TokenError``."""
     contributions, dummies, units, ledger = _counts(data, dtype, dimension, ledger_size)
-    start = _HEAD.size + 8 * ledger_size
+    start = _layout(ledger_size).size
     if len(data) != start + 8 * dimension:
         raise TokenError("token of another length")
     payload = np.frombuffer(data, dtype=_NAMED[dtype], offset=start)
@@ -132,16 +138,17 @@ def _counts(
     data: Octets, dtype: str, dimension: int, ledger_size: int
 ) -> tuple[int, int, int, tuple[int, ...]]:
     """Contributions, random elements, noise components and ledger."""
-    if len(data) < _HEAD.size + 8 * ledger_size:
+    layout = _layout(ledger_size)
+    if len(data) < layout.size:
         raise TokenError("token too short")
-    magic, kind, contributions, dummies, units, n_ledger, size = _HEAD.unpack_from(data)
+    magic, kind, contributions, dummies, units, n_ledger, size, *ledger = layout.unpack_from(data)
     if magic != _MAGIC or kind not in _DTYPES or _NAMES[kind] != dtype:
         raise TokenError("token of another format")
     if max(contributions, dummies, units) > _MOST:
         raise TokenError("token with a count that no walk reaches")
     if n_ledger != ledger_size or size != dimension:
         raise TokenError("token of another shape")
-    return contributions, dummies, units, struct.unpack_from(f"<{n_ledger}Q", data, _HEAD.size)
+    return contributions, dummies, units, tuple(ledger)
 
 
 _BLOCK = hashlib.sha256().block_size

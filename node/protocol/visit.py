@@ -57,11 +57,11 @@ def values(ctx: Context, **payloads: Payload | None) -> dict[str, Any]:
 
 def open_visit(
     ctx: Context, state: State, hop: Hop, token: Token, inputs: Inputs, *, cause: str, sender: int | None,
-    tag: str | None, raw: Octets, raw_digest: bytes, **receipt: Any,
+    tag: str | None, raw: Octets, raw_digest: bytes, news: Mapping[str, Any], **receipt: Any,
 ) -> Step:  # fmt: skip
     """Take charge of a token: log the visit, compute (now, or off the loop), and plan the next hop.
 
-    ``receipt``: what else becomes durable with it."""
+    ``receipt``: what else becomes durable with it. ``news``: what else changes, and is forgotten by a crash."""
     durable = state.durable
     line = view.encode(
         "visit",
@@ -88,7 +88,7 @@ def open_visit(
     state = state._replace(
         durable=durable._replace(visits=durable.visits + 1, custody=custody, **receipt),
         draft=Draft(token, contribution, supply, durable.contributions, opening), handed=False, tries=0,
-        retry_at=None, stalled_since=None,
+        retry_at=None, stalled_since=None, **news,
     )  # fmt: skip
     if not ctx.worker.quick and not capped:
         compute = Compute(token.payload, index, supply, custody.visit)

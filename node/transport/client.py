@@ -25,6 +25,7 @@ from node.protocol.values import Hop
 from node.transport import codec
 from node.transport.codec import INLINE_BYTES, Frame, WireError
 from node.transport.hop_stream import Questions
+from node.transport.patience import Patience
 from node.wire.v1 import peer_pb2 as pb
 from node.wire.v1 import peer_pb2_grpc
 
@@ -86,6 +87,7 @@ class Client:
         self._timing: Timing = bundle.public.plan.timing
         self._links: OrderedDict[int, _Link] = OrderedDict()
         self._questions = asyncio.Semaphore(MAX_QUESTIONS_AT_ONCE)
+        self._patience = Patience()
         self._expiry: dict[int, float] = {}
         self.on_cold: Callable[[int], None] = lambda peer: None  # a hop stream to this peer has ended
         self._closing: set[asyncio.Task[None]] = set()
@@ -127,7 +129,7 @@ class Client:
         return link
 
     def _evict(self) -> None:
-        for peer in list(self._links):
+        for peer in list(self._links) if len(self._links) > self._warm_channels else ():
             if len(self._links) <= self._warm_channels:
                 return
             if not self._links[peer].busy:
@@ -224,7 +226,7 @@ class Client:
             link = self._link(peer)
             link.busy += 1
             self._evict()  # never this one: it is busy
-            async with asyncio.timeout(timeout_s):
+            with self._patience.of(timeout_s):
                 return await call(link)
         except (grpc.RpcError, grpc.aio.UsageError, WireError, TimeoutError, asyncio.InvalidStateError) as error:
             level = logging.ERROR if isinstance(error, ExpiredError) else logging.INFO
@@ -253,6 +255,7 @@ class Client:
             await asyncio.wait(self._closing, timeout=1.0)
         if self._tidy is not None:
             self._tidy.cancel()
+        self._patience.close()
 
 
 def _target(address: str) -> str:
