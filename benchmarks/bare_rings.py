@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import os
 import select
+import signal
 import subprocess
 import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
+from benchmarks.turns import Mark, Ring
 from coordinator_free_launcher.ports import free_ports
 
 PATIENCE_S = 120.0
+ENDLESS = 10**9  # hops
+SKIPPED = 0.2  # of the rounds: the start is not warm
 
 
 class RingError(RuntimeError):
@@ -26,7 +33,7 @@ def _line(member: subprocess.Popen[str]) -> str:
     return line
 
 
-def _say(members: list[subprocess.Popen[str]]) -> None:
+def _say(members: Sequence[subprocess.Popen[str]]) -> None:
     """The starter last: everybody listens before the token moves."""
     for member in reversed(members):
         assert member.stdin is not None
@@ -40,8 +47,11 @@ def _environment(*, tuned: bool) -> dict[str, str]:
     return {**kept, "GRPC_VERBOSITY": "NONE"}
 
 
-def ring_rate(folder: Path, n_members: int, size: int, hops: int, kind: str, *, tuned: bool = False) -> float:
-    """Hops per second of a bare ring; keys and certificates come from the provisioned run in ``folder``."""
+@contextmanager
+def _members(
+    folder: Path, n_members: int, size: int, hops: int, kind: str, *, tuned: bool
+) -> Iterator[Sequence[subprocess.Popen[str]]]:
+    """A ring that goes round; keys and certificates come from the provisioned run in ``folder``."""
     ports = [str(port) for port in free_ports(n_members)]
     command = [sys.executable, "-m", "benchmarks.bare_member", kind, str(folder), str(size), str(hops)]
     environment = _environment(tuned=tuned)
@@ -56,10 +66,40 @@ def ring_rate(folder: Path, n_members: int, size: int, hops: int, kind: str, *, 
             for member in members:
                 _line(member)
             _say(members)
-        return float(_line(members[0]))
+        yield members
     finally:
         for member in members:
             member.terminate()
+            member.send_signal(signal.SIGCONT)  # whoever is stopped would never hear of it
         for member in members:
             with member:
                 member.wait(PATIENCE_S)
+
+
+def _marks(first: subprocess.Popen[str], n_members: int) -> Sequence[Mark]:
+    """What the first member says when the walk is over."""
+    return [(moment, n_members * turn) for turn, moment in enumerate(json.loads(_line(first)))]
+
+
+def ring_rate(folder: Path, n_members: int, size: int, hops: int, kind: str, *, tuned: bool = False) -> float:
+    """Hops per second of a bare ring that goes round by itself."""
+    with _members(folder, n_members, size, hops, kind, tuned=tuned) as members:
+        marks = _marks(members[0], n_members)
+    warm = marks[int(len(marks) * SKIPPED) :]
+    return (warm[-1][1] - warm[0][1]) / (warm[-1][0] - warm[0][0])
+
+
+@contextmanager
+def bare_ring(
+    name: str, folder: Path, n_members: int, size: int, kind: str, *, tuned: bool = False
+) -> Iterator[Ring]:
+    """A bare ring to take turns with; stopped, until its first one."""
+    with _members(folder, n_members, size, ENDLESS, kind, tuned=tuned) as members:
+
+        def marks() -> Sequence[Mark]:
+            _say(members[:1])
+            return _marks(members[0], n_members)
+
+        ring = Ring(name, [member.pid for member in members], marks)
+        ring.pause()
+        yield ring

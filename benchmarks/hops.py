@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from itertools import pairwise
 from pathlib import Path
 from statistics import median
 
-from benchmarks.bare_member import SKIPPED
-from benchmarks.bare_rings import ring_rate
+from benchmarks.bare_rings import SKIPPED, bare_ring, ring_rate
 from benchmarks.bench import Bench
 from benchmarks.rows import Row, Target
-from benchmarks.town import Visit, make_plan, make_run, vector_task, visits, walk
+from benchmarks.town import Visit, launched, make_plan, make_run, start_all, until, vector_task, visits, walk
+from benchmarks.turns import Mark, Ring, Turns, paired, take_turns
+from network_dp.plan import Plan
 from node.zygote import LONG_WALK
 
 SMALL_BYTES = 100
 MIB = 1 << 20
 RING = 5
-BARE = ("unary", "synced", "tls")
+FASTEST = 5_000  # hops a second that no ring of ours makes: a walk longer than its turns
+FIRST_VISITS = 5  # of a user, before the first turn: until then nothing is warm
 
 
 def ring_hops_per_s(seen: Sequence[Visit]) -> float:
@@ -26,61 +29,101 @@ def ring_hops_per_s(seen: Sequence[Visit]) -> float:
     return (warm[-1].step - warm[0].step) / (warm[-1].time - warm[0].time)
 
 
-def our_rate(folder: Path, rounds: int, *, dimension: int, durability: str, noise: bool = True, n: int = RING) -> float:
-    """Hops per second of a ring of our users; a long token is one number a coordinate and is not logged."""
+def _plan(rounds: int, *, dimension: int, durability: str, noise: bool, n: int) -> Plan:
+    """A ring of our users; a long token is one number a coordinate and is not logged."""
     long = dimension > 1
-    plan = make_plan(
+    return make_plan(
         n, task=vector_task(dimension, noise=noise) if long else None, topology="ring", rounds=rounds,
         durability=durability, log_values=not long, release="holder" if long else "all",
     )  # fmt: skip
-    run = make_run(folder, plan)
+
+
+def our_rate(folder: Path, rounds: int, *, dimension: int, durability: str, noise: bool = True, n: int = RING) -> float:
+    """Hops per second of a ring of our users that goes round by itself."""
+    run = make_run(folder, _plan(rounds, dimension=dimension, durability=durability, noise=noise, n=n))
     walk(run)
     return ring_hops_per_s(visits(run, "user-0"))
 
 
+@contextmanager
+def our_ring(
+    name: str, folder: Path, rounds: int, *, dimension: int, durability: str, noise: bool = True, n: int = RING
+) -> Iterator[Ring]:
+    """A ring of our users to take turns with; stopped, until its first one."""
+    run = make_run(folder, _plan(rounds, dimension=dimension, durability=durability, noise=noise, n=n))
+    with launched(run) as launch:
+        start_all(launch)
+        until(launch, "the token goes round", lambda: len(visits(run, "user-0")) >= FIRST_VISITS)
+
+        def marks() -> Sequence[Mark]:
+            return [(visit.time, visit.step) for visit in visits(run, "user-0")]
+
+        ring = Ring(name, list(launch.nursery.pids.values()), marks)
+        ring.pause()
+        yield ring
+
+
+# ---- warm ----------------------------------------------------------------------------------------------------
+
+
 def warm(bench: Bench) -> list[Row]:
-    """A ring of five, 100 B and 1 MiB: bare, ours, bare, ours; medians."""
+    """A ring of five, 100 B and 1 MiB, bare and ours."""
+    turns = bench.pick(Turns(8, 2.0, 0.4), Turns(2, 0.5, 0.1))
     # Ours walks far enough to share its memory for ever (docs/adr/0012), which takes a while at the start.
-    rows = _warm(bench, "100 B", SMALL_BYTES, 1, hops=bench.pick(3000, 300), our_hops=bench.pick(LONG_WALK, 300))
-    long_hops = bench.pick(300, 50)
-    return rows + _warm(bench, "1 MiB", MIB, MIB // 8, hops=long_hops, our_hops=long_hops)
+    rows = _warm(bench, "100 B", SMALL_BYTES, 1, turns)
+    return rows + _warm(bench, "1 MiB", MIB, MIB // 8, turns)
 
 
-def _warm(bench: Bench, name: str, size: int, dimension: int, hops: int, our_hops: int) -> list[Row]:
+def _warm(bench: Bench, name: str, size: int, dimension: int, turns: Turns) -> list[Row]:
     keys = make_run(bench.folder / f"warm-{size}-keys", make_plan(RING, topology="ring", rounds=1))
     long = dimension > 1
-    found: dict[str, list[float]] = {}
-    for turn in range(bench.pick(3, 1)):
-        for kind in BARE:
-            bench.say(f"warm hop, {name}: bare {kind} ring")
-            found.setdefault(kind, []).append(ring_rate(keys, RING, size, hops, kind))
+    rounds = max(bench.pick(LONG_WALK, 0), int(turns.count * turns.seconds * FASTEST)) // RING
+    with ExitStack() as stack:
+        rings = []
+        for kind, tuned in (("unary", False), ("synced", False), ("tls", False), ("unary", True)):
+            bench.say(f"warm hop, {name}: a bare {kind} ring comes up")
+            ring = bare_ring(f"tuned {kind}" if tuned else kind, keys, RING, size, kind, tuned=tuned)
+            rings.append(stack.enter_context(ring))
         for durability in ("process", "machine"):
-            bench.say(f"warm hop, {name}: ours, durability {durability}")
-            folder = bench.folder / f"warm-{size}-{durability}-{turn}"
-            rate = our_rate(folder, our_hops // RING, dimension=dimension, durability=durability, noise=not long)
-            found.setdefault(durability, []).append(rate)
-    bench.say(f"warm hop, {name}: bare unary ring with our poller")
-    found["tuned"] = [ring_rate(keys, RING, size, hops, "unary", tuned=True)]  # to know, not to compare with: once
-    rate_of = {kind: median(rates) for kind, rates in found.items()}
+            bench.say(f"warm hop, {name}: ours comes up, durability {durability}")
+            folder = bench.folder / f"warm-{size}-{durability}"
+            ours = our_ring(durability, folder, rounds, dimension=dimension, durability=durability, noise=not long)
+            rings.append(stack.enter_context(ours))
+        bench.say(f"warm hop, {name}: {turns.count} turns of {turns.seconds:g} s each")
+        rates = take_turns(rings, turns)
+    rows = [
+        *_bare_rows("warm", name, rates, ("unary", "synced", "tls"), "hops/s"),
+        Row("warm", f"bare unary ring, {name}, our poller", median(rates["tuned unary"]), "hops/s"),
+    ]
     what = f"{name} token" + (", noise not drawn" if long else "")
-    rows = [Row("warm", f"bare {kind} ring, {name}", rate_of[kind], "hops/s") for kind in BARE]
-    rows.append(Row("warm", f"bare unary ring, {name}, our poller", rate_of["tuned"], "hops/s"))
     for durability, limit in (("process", 1.0), ("machine", 0.8)):
-        rate = rate_of[durability]
-        title = f"{what}, durability {durability}"
-        target = Target(limit, "high")
-        rows.append(Row("warm", title, rate, "hops/s", rate / rate_of["unary"], "bare unary gRPC", target))
-        rows.append(Row("warm", title, rate, "hops/s", rate / rate_of["tls"], "bare asyncio TLS"))
-    synced = rate_of["machine"] / rate_of["synced"]
+        title, target = f"{what}, durability {durability}", Target(limit, "high")
+        rows.append(_against("warm", title, rates, durability, "unary", "bare unary gRPC", target))
+        rows.append(_against("warm", title, rates, durability, "tls", "bare asyncio TLS"))
     title = f"{what}, durability machine"
-    rows.append(Row("warm", title, rate_of["machine"], "hops/s", synced, "bare unary gRPC, one sync a hop"))
+    rows.append(_against("warm", title, rates, "machine", "synced", "bare unary gRPC, one sync a hop"))
     if long:
         bench.say(f"warm hop, {name}: ours with exact noise")
         folder = bench.folder / f"warm-{size}-noisy"
         rate = our_rate(folder, bench.pick(20, 3), dimension=dimension, durability="process")
         title = f"{name} token, exact noise drawn"
-        rows.append(Row("warm", title, rate, "hops/s", rate / rate_of["unary"], "bare unary gRPC"))
+        rows.append(Row("warm", title, rate, "hops/s", rate / median(rates["unary"]), "bare unary gRPC"))
     return rows
+
+
+def _bare_rows(
+    section: str, name: str, rates: Mapping[str, Sequence[float]], kinds: Sequence[str], unit: str
+) -> list[Row]:
+    return [Row(section, f"bare {kind} ring, {name}", median(rates[kind]), unit) for kind in kinds]
+
+
+def _against(
+    section: str, title: str, rates: Mapping[str, Sequence[float]], ours: str, rival: str, against: str,
+    target: Target | None = None, unit: str = "hops/s", each: float = 1.0,
+) -> Row:  # fmt: skip
+    """One of our rings against another that took turns with it; ``each``: units a hop."""
+    ratio, error = paired(rates[ours], rates[rival])
+    return Row(section, title, each * median(rates[ours]), unit, ratio, against, target, error=error)
 
 
 # ---- cold ----------------------------------------------------------------------------------------------------
@@ -131,28 +174,31 @@ def large(bench: Bench) -> list[Row]:
     comes, and with what our users ask of poller and allocator."""
     size = bench.pick(64 * MIB, 4 * MIB)
     name, n = f"{size // MIB} MiB token", 3
-    rounds = bench.pick(10, 3)
+    turns = bench.pick(Turns(8, 4.0, 0.5), Turns(2, 1.0, 0.1))
     keys = make_run(bench.folder / "large-keys", make_plan(n, topology="ring", rounds=1))
-    plain, kept, ours = [], [], []
-    for turn in range(bench.pick(3, 1)):
-        bench.say(f"{name}: bare stream")
-        plain.append(ring_rate(keys, n, size, rounds * n, "stream"))
-        bench.say(f"{name}: bare stream that keeps its memory")
-        kept.append(ring_rate(keys, n, size, rounds * n, "kept", tuned=True))
-        bench.say(f"{name}: ours, noise not drawn")
-        folder = bench.folder / f"large-{turn}"
-        ours.append(our_rate(folder, rounds, dimension=size // 8, durability="process", noise=False, n=n))
+    rounds = int(turns.count * turns.seconds * bench.pick(40, 400)) // n
+    with ExitStack() as stack:
+        rings = []
+        for kind, tuned in (("stream", False), ("kept", True)):
+            bench.say(f"{name}: a bare stream comes up" + (", which keeps its memory" if tuned else ""))
+            rings.append(stack.enter_context(bare_ring(kind, keys, n, size, kind, tuned=tuned)))
+        bench.say(f"{name}: ours comes up, noise not drawn")
+        folder = bench.folder / "large"
+        ours = our_ring("ours", folder, rounds, dimension=size // 8, durability="process", noise=False, n=n)
+        rings.append(stack.enter_context(ours))
+        bench.say(f"{name}: {turns.count} turns of {turns.seconds:g} s each")
+        rates = take_turns(rings, turns)
     bench.say(f"{name}: ours with exact noise")
     noisy_rounds = bench.pick(10, 3)  # the first two use what was drawn before the walk began: they are left out
     noisy = our_rate(bench.folder / "large-noisy", noisy_rounds, dimension=size // 8, durability="process", n=n)
-    megabytes = size / 1e6
-    plain_mb, kept_mb, our_mb, noisy_mb = (rate * megabytes for rate in (*map(median, (plain, kept, ours)), noisy))
-    best_mb, target = max(plain_mb, kept_mb), Target(0.7, "high")
-    best, title = "best bare gRPC stream", f"{name}, noise not drawn"
+    each, target = size / 1e6, Target(0.7, "high")
+    noisy *= each
+    plain, kept = (each * median(rates[kind]) for kind in ("stream", "kept"))
+    best, title = "kept" if kept > plain else "stream", f"{name}, noise not drawn"
     return [
-        Row("large", f"bare gRPC stream, {name}", plain_mb, "MB/s"),
-        Row("large", f"bare gRPC stream, {name}, memory kept, our poller", kept_mb, "MB/s"),
-        Row("large", title, our_mb, "MB/s", our_mb / best_mb, best, target),
-        Row("large", title, our_mb, "MB/s", our_mb / plain_mb, "bare gRPC stream"),
-        Row("large", f"{name}, exact noise drawn", noisy_mb, "MB/s", noisy_mb / best_mb, best),
+        Row("large", f"bare gRPC stream, {name}", plain, "MB/s"),
+        Row("large", f"bare gRPC stream, {name}, memory kept, our poller", kept, "MB/s"),
+        _against("large", title, rates, "ours", best, "best bare gRPC stream", target, "MB/s", each),
+        _against("large", title, rates, "ours", "stream", "bare gRPC stream", None, "MB/s", each),
+        Row("large", f"{name}, exact noise drawn", noisy, "MB/s", noisy / max(plain, kept), "best bare gRPC stream"),
     ]

@@ -24,6 +24,10 @@ def _verdict(row: Row) -> str:
     return {None: "", True: "[green]yes[/]", False: "[bold red]NO[/]"}[row.ok]
 
 
+def _spread(row: Row) -> str:
+    return "" if row.error is None else f" ± {row.error:.2g}"
+
+
 def table(rows: Sequence[Row]) -> Table:
     found = Table(title="network-dp benchmarks (read the ratios: absolute numbers belong to this machine)")
     found.add_column("what")
@@ -37,7 +41,7 @@ def table(rows: Sequence[Row]) -> Table:
         if section not in (None, row.section):
             found.add_section()
         section = row.section
-        ratio = "" if row.ratio is None else f"{row.ratio:.3g} x"
+        ratio = "" if row.ratio is None else f"{row.ratio:.3g}{_spread(row)} x"
         target = "" if row.target is None else str(row.target)
         found.add_row(row.what, number(row.value), row.unit, ratio, row.against, target, _verdict(row))
     return found

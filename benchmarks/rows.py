@@ -44,6 +44,7 @@ class Row:
     target: Target | None = None
     better: Literal["high", "low"] = "high"
     note: str = ""
+    error: float | None = None  # standard error of the ratio, where it was measured in turns
 
     @property
     def key(self) -> str:

@@ -99,12 +99,17 @@ def start(launch: Launch, names: list[str], **options: str | bool) -> None:
     until(launch, "all serve", lambda: launch.ready.issuperset(names) or launch.outcome.codes)
 
 
+def start_all(launch: Launch, **options: str | bool) -> None:
+    """Everybody, the starter last."""
+    starter = launch.plan.walk.starter
+    start(launch, [name for name in launch.names if name != starter], **options)
+    start(launch, [starter], **options)
+
+
 def walk(run: Path, **options: str | bool) -> None:
-    """The whole run: everybody, the starter last, until all have ended."""
+    """The whole run, until all have ended."""
     with launched(run) as launch:
-        starter = launch.plan.walk.starter
-        start(launch, [name for name in launch.names if name != starter], **options)
-        start(launch, [starter], **options)
+        start_all(launch, **options)
         until(launch, "all end", lambda: len(launch.outcome.codes) == len(launch.names))
 
 

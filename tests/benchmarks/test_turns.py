@@ -1,0 +1,70 @@
+"""Rings take turns: who has none stands still, and rates are those of a ring's own turns."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from benchmarks.bare_rings import bare_ring
+from benchmarks.hops import our_ring
+from benchmarks.town import make_plan, make_run
+from benchmarks.turns import Mark, Ring, Turns, paired, rate_between, take_turns
+
+COUNTER = "import time\nwhile True: print(time.time(), flush=True); time.sleep(0.001)"
+
+
+def test_a_rate_is_that_between_two_moments() -> None:
+    slow = [(float(second), 5 * second) for second in range(10)]
+    fast = [(10.0 + 0.1 * i, 50 + 5 * i) for i in range(100)]
+    assert rate_between([*slow, *fast], 0.5, 8.5) == pytest.approx(5.0)
+    assert rate_between([*slow, *fast], 11.0, 19.0) == pytest.approx(50.0)
+    with pytest.raises(ValueError, match="longer"):
+        rate_between(slow, 2.5, 3.5)
+
+
+def test_a_ratio_is_taken_turn_by_turn() -> None:
+    machine = [1.0, 0.5, 2.0, 1.3]  # its speed, turn by turn
+    ours, rival = [900 * speed for speed in machine], [1000 * speed for speed in machine]
+    ratio, error = paired(ours, rival)
+    assert ratio == pytest.approx(0.9) and error == pytest.approx(0.0, abs=1e-12)
+    ratio, error = paired([1.0, 4.0], [1.0, 1.0])
+    assert ratio == pytest.approx(2.0) and error == pytest.approx(2.0 * 0.6931, rel=1e-3)
+
+
+def test_one_runs_at_a_time() -> None:
+    children = [subprocess.Popen([sys.executable, "-c", COUNTER], stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    said: dict[str, list[float]] = {}
+
+    def ring(name: str, child: subprocess.Popen[str]) -> Ring:
+        def marks() -> list[Mark]:
+            child.terminate()
+            said[name] = [float(line) for line in child.communicate()[0].splitlines()[:-1]]
+            return [(moment, hops) for hops, moment in enumerate(said[name])]
+
+        return Ring(name, [child.pid], marks)
+
+    rings = [ring(name, child) for name, child in zip("ab", children, strict=True)]
+    time.sleep(1.0)  # until both count
+    for each in rings:
+        each.pause()
+    begun = time.time()
+    rates = take_turns(rings, Turns(3, 0.3, 0.05))
+    assert {name: len(found) for name, found in rates.items()} == {"a": 3, "b": 3}
+    a, b = ({int((moment - begun) / 0.05) for moment in said[name] if begun <= moment < begun + 1.7} for name in "ab")
+    assert len(a & b) <= 12, "both ran in the same twentieths of a second, beside those in which turns change"
+    assert len(a) >= 9 and len(b) >= 9
+
+
+@pytest.mark.process
+def test_a_bare_ring_and_ours_take_turns(tmp_path: Path) -> None:
+    keys = make_run(tmp_path / "keys", make_plan(3, topology="ring", rounds=1))
+    with (
+        bare_ring("bare", keys, 3, 100, "unary") as bare,
+        our_ring("ours", tmp_path / "ours", 20_000, dimension=1, durability="process", n=3) as ours,
+    ):
+        rates = take_turns([bare, ours], Turns(2, 0.5, 0.1))
+    assert all(rate > 0 for found in rates.values() for rate in found)
