@@ -35,7 +35,7 @@ NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
 FACTORY = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 MAX_USERS = 100_000
 MAX_DIMENSION = 1 << 23  # 64 MiB of 8-byte numbers
-HANDOFF_TIMEOUT_LEAST_S = 0.2
+HANDOVER_LEAST_S = 0.2
 
 T = TypeVar("T")
 
@@ -309,9 +309,10 @@ def _timing(table: _Table) -> Timing:
     )
     if timing.retry_base_s > timing.retry_max_s:
         raise table.fail("retry_base_s", timing.retry_base_s, f"must be at most retry_max_s = {timing.retry_max_s:g}")
-    if timing.handoff_timeout_s < HANDOFF_TIMEOUT_LEAST_S:
-        text = f"must be at least {HANDOFF_TIMEOUT_LEAST_S:g}: that a token was taken may be told a moment later"
-        raise table.fail("handoff_timeout_s", timing.handoff_timeout_s, text)
+    for name in ("handoff_timeout_s", "grant_ttl_s"):
+        if getattr(timing, name) < HANDOVER_LEAST_S:
+            text = f"must be at least {HANDOVER_LEAST_S:g}: that a token was taken may be told a moment later"
+            raise table.fail(name, getattr(timing, name), text)
     table.close("preset, " + _keys(Timing))
     return timing
 

@@ -139,8 +139,6 @@ def _ends(payload: Payload) -> tuple[int, int]:
 def add(start: Payload, *parts: Payload | None, out: Payload | None = None) -> Payload:
     """`start` plus the parts that are there, in `out` or else in a new array of the same shape and kind."""
     given = [part for part in parts if part is not None]
-    if out is None and len(start) <= FEW and given:
-        return sum(given, start)  # a few numbers: one sum more costs less than getting ready for it
     total = np.empty_like(start) if out is None else out
     if len(start) <= PIECE:
         _add(start, given, total)

@@ -50,6 +50,7 @@ class Patience:
     def close(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
+            self._timer = None  # a wait that begins after this still ends
 
 
 class Wait:

@@ -53,6 +53,7 @@ REFUSALS: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     "empty bounds": ({"task.lower": 1.0, "task.upper": 1.0}, ("task.lower", "1.0", "below upper")),
     "negative wait": ({"timing.lease_s": -1}, ("timing.lease_s", "-1", "above 0")),
     "no time for a late answer": ({"timing.handoff_timeout_s": 0.1}, ("timing.handoff_timeout_s", "at least 0.2")),
+    "grant gone before a late answer": ({"timing.grant_ttl_s": 0.1}, ("timing.grant_ttl_s", "at least 0.2")),
     "min_live above n": ({"walk.min_live": 4}, ("walk.min_live", "4", "to 3")),
     "port out of range": ({"users": [*users(2), {"name": "c", "address": "h:70000"}]}, ("h:70000", "65535")),
     "address without a port": ({"users": [*users(2), {"name": "c", "address": "h"}]}, ("users[2].address", '"h"')),

@@ -10,7 +10,7 @@ import pytest
 from network_dp.plan import Plan
 from node.noise import SeededSource
 from node.tasks import PayloadError, make_task, table_of
-from node.tasks.additive import add
+from node.tasks.additive import FEW, add
 from node.tasks.fixed_point import PAYLOAD_LIMIT
 from node.tasks.pieces import PIECE, WORTH_A_THREAD, over_pieces
 from node.worker import BoundTask
@@ -74,3 +74,15 @@ def test_a_task_that_does_not_add_makes_an_array_of_its_own(make_plan: MakePlan)
     supply, received, out = worker.supply(SeededSource(b"mix")), np.array([1, 2, 3]), np.zeros(3, np.int64)
     mixed = worker.mix(received, worker.contribute(received, 1, supply), supply, 1, 1, False, out)
     assert mixed.payload is not out and mixed.payload.sum() == 7 and not out.any()
+
+
+@pytest.mark.parametrize("size", [1, FEW, FEW + 1, PIECE + 1])
+def test_what_is_not_the_payloads_kind_or_shape_is_never_added(size: int) -> None:
+    """Fractions beside integer noise would show through it, and so would the differences of a row that became a
+    table: nothing may leave, whoever wrote the task."""
+    payload = np.zeros(size, np.int64)
+    with pytest.raises(TypeError, match="casting"):
+        add(payload, np.full(size, 0.6), payload)
+    if size > 1:
+        with pytest.raises(ValueError, match="shape"):
+            add(payload, np.ones((size, 1), np.int64), payload)

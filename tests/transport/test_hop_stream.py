@@ -9,7 +9,7 @@ from typing import Any
 import grpc.aio
 import pytest
 
-from network_dp.plan_reader import HANDOFF_TIMEOUT_LEAST_S
+from network_dp.plan_reader import HANDOVER_LEAST_S
 from node.protocol.messages import Accepted, Granted, Handoff, Offer, Refused, Why
 from node.protocol.values import Hop
 from node.transport import codec, hop_stream
@@ -62,7 +62,7 @@ def test_what_was_offered_is_answered_at_once_and_warm_tokens_by_the_last(
 
 
 def test_no_plan_is_less_patient_than_a_late_answer() -> None:
-    assert 4 * hop_stream.LATE_S <= HANDOFF_TIMEOUT_LEAST_S
+    assert 4 * hop_stream.LATE_S <= HANDOVER_LEAST_S
 
 
 def test_a_no_is_never_late_and_answers_stay_in_order(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:

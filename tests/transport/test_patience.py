@@ -82,3 +82,13 @@ def test_an_error_in_the_moment_of_giving_up_stays_that_error() -> None:
         assert task is not None and task.cancelling() == 0
 
     run_async(work)
+
+
+def test_a_wait_begun_after_closing_still_ends() -> None:
+    async def work() -> None:
+        patience = Patience()
+        with patience.of(0.01):
+            patience.close()
+        assert await _wait(patience, 0.05) == "given up"
+
+    run_async(work)
