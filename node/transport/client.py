@@ -169,13 +169,13 @@ class Client:
     def _pieces(self, handoff: Handoff) -> Iterator[Any]:
         """A hand-over as messages: one, or the first and its chunks, each made when the one before is on its way."""
         token, size = handoff.token, len(handoff.token)
-        cut = size if size <= INLINE_BYTES else codec.piece_bytes(size)
-        first = bytes(token[:cut])
+        first = bytes(token if size <= INLINE_BYTES else token[: codec.FIRST_BYTES])
         message = self._request(handoff.hop)
         head = message.handoff
         head.grant, head.key, head.size, head.token = handoff.grant, handoff.key, size, first
         yield message
         rest, front = memoryview(token)[len(first) :], b""
+        cut = codec.piece_bytes(len(rest))
         while rest:
             chunk, rest = rest[:cut], rest[cut:]
             if not front or len(chunk) < cut:

@@ -26,6 +26,7 @@ from node.wire.v1 import peer_pb2 as pb
 
 CHUNK_BYTES: Final = 512 * 1024
 INLINE_BYTES: Final = 1024 * 1024
+FIRST_BYTES: Final = 16 * 1024  # of a longer token, with its first message: protobuf copies them six times on their way
 SECRET_BYTES: Final = 16
 KEY_BYTES: Final = 32
 SERVICE: Final[str] = pb.DESCRIPTOR.services_by_name["Peer"].full_name
@@ -99,7 +100,7 @@ def question_in(data: bytes) -> Any:
 
 
 def piece_bytes(size: int) -> int:
-    """How long the pieces of a token of this size are: all alike, so that none is sent for the few bytes left."""
+    """How long the pieces of so many bytes are: all alike, so that none is sent for the few bytes left."""
     return -(-size // max(1, size // CHUNK_BYTES))
 
 

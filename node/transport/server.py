@@ -139,13 +139,14 @@ class PeerService(peer_pb2_grpc.PeerServicer):  # type: ignore[misc]
     async def _handoff(self, user: int, hop: values.Hop, handoff: Any, more: More) -> Answer:
         """A token, in one message or (if it is long) in chunks; its size is fixed by the plan and checked before it is
         read."""
-        in_pieces = len(handoff.token) < handoff.size
+        token = handoff.token  # once: every look at it is a copy
+        in_pieces = len(token) < handoff.size
         short = handoff.size <= INLINE_BYTES
         if handoff.size != self._token_bytes or len(handoff.key) != codec.KEY_BYTES or (in_pieces and short):
             log.warning("refused a token of %d bytes from %s", handoff.size, self._names[user])
-            await self._drain(handoff.size - len(handoff.token), more)
+            await self._drain(handoff.size - len(token), more)
             return Refused(Why.UNFIT, NO_EPOCH)
-        begun = Handoff(hop, handoff.grant, handoff.key, handoff.token)
+        begun = Handoff(hop, handoff.grant, handoff.key, token)
         if not in_pieces:
             return await self._ask(user, begun)
         arrival = self._arriving(user, begun, handoff.size)
@@ -162,7 +163,7 @@ class PeerService(peer_pb2_grpc.PeerServicer):  # type: ignore[misc]
     async def _rest(self, begun: Handoff, size: int, arrival: Arrival, more: More) -> bool:
         """A token's first piece and the chunks that follow, each put where it belongs while the next is on its way.
         False when they are not what was announced."""
-        cut = codec.piece_bytes(size)
+        cut = codec.piece_bytes(size - len(begun.token))
         head = codec.chunk_head(self._frame, begun.hop, cut)
         piece, left = begun.token, size
         while piece and len(piece) <= left:
