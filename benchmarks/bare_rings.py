@@ -41,6 +41,11 @@ def _say(members: Sequence[subprocess.Popen[str]]) -> None:
         member.stdin.flush()
 
 
+def _stop(members: Sequence[subprocess.Popen[str]]) -> None:
+    for member in members:
+        member.send_signal(signal.SIGSTOP)
+
+
 def _environment(*, tuned: bool) -> dict[str, str]:
     """gRPC as it comes, or with the poller our users choose (``node``)."""
     kept = {name: value for name, value in os.environ.items() if tuned or name != "GRPC_EXPERIMENTS"}
@@ -68,12 +73,10 @@ def _members(
             _say(members)
         yield members
     finally:
-        for member in members:
-            member.terminate()
-            member.send_signal(signal.SIGCONT)  # whoever is stopped would never hear of it
+        _stop(members)  # first all of them: whoever is left would complain about the others
         for member in members:
             with member:
-                member.wait(PATIENCE_S)
+                member.kill()
 
 
 def _marks(first: subprocess.Popen[str], n_members: int) -> Sequence[Mark]:
@@ -97,6 +100,7 @@ def bare_ring(
     with _members(folder, n_members, size, ENDLESS, kind, tuned=tuned) as members:
 
         def marks() -> Sequence[Mark]:
+            _stop(members[1:])
             _say(members[:1])
             return _marks(members[0], n_members)
 

@@ -39,9 +39,10 @@ class Visit:
 
 
 def make_plan(
-    n: int, *, task: Mapping[str, Any] | None = None, timing: Mapping[str, float] = CALM, **walk: Any
-) -> Plan:
-    """A sum over ``n`` users at free ports of this machine."""
+    n: int, *, task: Mapping[str, Any] | None = None, timing: Mapping[str, float] = CALM,
+    insecure_seed: int | None = None, **walk: Any,
+) -> Plan:  # fmt: skip
+    """A sum over ``n`` users at free ports of this machine. ``insecure_seed``: users may be made to crash."""
     values = {
         "name": "bench",
         "walk": walk,
@@ -50,6 +51,8 @@ def make_plan(
         "timing": dict(timing),
         "users": [{"name": f"user-{i}", "address": f"127.0.0.1:{1024 + i}"} for i in range(n)],
     }
+    if insecure_seed is not None:
+        values["insecure_seed"] = insecure_seed
     return with_free_ports(from_dict(values))
 
 
