@@ -24,7 +24,7 @@ from node.protocol.messages import (
 from node.protocol.values import NO_HOP, Epoch, Hop
 from node.wire.v1 import peer_pb2 as pb
 
-CHUNK_BYTES: Final = 512 * 1024
+CHUNK_BYTES: Final = 1024 * 1024
 INLINE_BYTES: Final = 1024 * 1024
 FIRST_BYTES: Final = 16 * 1024  # of a longer token, with its first message: protobuf copies them six times on their way
 SECRET_BYTES: Final = 16
