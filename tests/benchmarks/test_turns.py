@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -68,3 +71,33 @@ def test_a_bare_ring_and_ours_take_turns(tmp_path: Path) -> None:
     ):
         rates = take_turns([bare, ours], Turns(2, 0.5, 0.1))
     assert all(rate > 0 for found in rates.values() for rate in found)
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGTERM])
+def test_whoever_ends_a_benchmark_leaves_no_ring_stopped(tmp_path: Path, number: int) -> None:
+    command = [sys.executable, "-m", "benchmarks", "--quick", "--only", "warm"]
+    there = {**os.environ, "TMPDIR": str(tmp_path)}
+    bench = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=there)
+    assert bench.stdout is not None
+    for line in bench.stdout:
+        if "turns of" in line:
+            break
+    assert len(_commands(tmp_path)) > 20, "bare members and users of ours, most of them stopped"
+    bench.send_signal(number)
+    assert bench.wait(30) == 128 + number
+    bench.stdout.close()
+    deadline = time.monotonic() + 20
+    while left := _commands(tmp_path):
+        assert time.monotonic() < deadline, left
+        time.sleep(0.1)
+    assert list(tmp_path.iterdir()) == []
+
+
+def _commands(folder: Path) -> list[str]:
+    """Of processes that work in a folder."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):
+            found.append(path.read_text(errors="replace"))
+    return [command for command in found if str(folder) in command]
