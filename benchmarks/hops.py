@@ -94,21 +94,22 @@ def _warm(bench: Bench, name: str, size: int, dimension: int, turns: Turns, tune
         rates = take_turns(rings, turns)
     bench.say(f"warm hop, {name}: bare unary ring with our poller")
     tuned = ring_rate(keys, RING, size, tuned_hops, "unary", tuned=True)  # to know, not to compare with: once
-    rows = [Row("warm", f"bare {kind} ring, {name}", median(rates[kind]), "hops/s") for kind in BARE]
-    rows.append(Row("warm", f"bare unary ring, {name}, our poller", tuned, "hops/s"))
+    unit, each = ("MB/s", size / 1e6) if long else ("hops/s", 1.0)
+    rows = [Row("warm", f"bare {kind} ring, {name}", each * median(rates[kind]), unit) for kind in BARE]
+    rows.append(Row("warm", f"bare unary ring, {name}, our poller", each * tuned, unit))
     what = f"{name} token" + (", noise not drawn" if long else "")
     for durability, limit in (("process", 1.0), ("machine", 0.8)):
         title, target = f"{what}, durability {durability}", Target(limit, "high")
-        rows.append(_against("warm", title, rates, durability, "unary", "bare unary gRPC", target))
-        rows.append(_against("warm", title, rates, durability, "tls", "bare asyncio TLS"))
-    title = f"{what}, durability machine"
-    rows.append(_against("warm", title, rates, "machine", "synced", "bare unary gRPC, one sync a hop"))
+        rows.append(_against("warm", title, rates, durability, "unary", "bare unary gRPC", target, unit, each))
+        rows.append(_against("warm", title, rates, durability, "tls", "bare asyncio TLS", None, unit, each))
+    title, rival = f"{what}, durability machine", "bare unary gRPC, one sync a hop"
+    rows.append(_against("warm", title, rates, "machine", "synced", rival, None, unit, each))
     if long:
         bench.say(f"warm hop, {name}: ours with exact noise")
         folder = bench.folder / f"warm-{size}-noisy"
         rate = our_rate(folder, bench.pick(20, 3), dimension=dimension, durability="process")
         title = f"{name} token, exact noise drawn"
-        rows.append(Row("warm", title, rate, "hops/s", rate / median(rates["unary"]), "bare unary gRPC"))
+        rows.append(Row("warm", title, each * rate, unit, rate / median(rates["unary"]), "bare unary gRPC"))
     return rows
 
 
@@ -166,7 +167,7 @@ def cold(bench: Bench) -> list[Row]:
 
 def large(bench: Bench) -> list[Row]:
     """64 MiB in chunks, a ring of three, against the better of two bare gRPC streams in chunks of 512 KiB: gRPC as it
-    comes, and with what our users ask of poller and allocator."""
+    comes, and with what our users ask of poller and allocator. And a bare asyncio TLS ring, to know."""
     size = bench.pick(64 * MIB, 4 * MIB)
     name, n = f"{size // MIB} MiB token", 3
     turns = bench.pick(Turns(6, 4.0, 0.5), Turns(2, 1.0, 0.1))
@@ -174,8 +175,8 @@ def large(bench: Bench) -> list[Row]:
     rounds = int(turns.count * turns.seconds * bench.pick(40, 400)) // n
     with ExitStack() as stack:
         rings = []
-        for kind, tuned in (("stream", False), ("kept", True)):
-            bench.say(f"{name}: a bare stream comes up" + (", which keeps its memory" if tuned else ""))
+        for kind, tuned in (("stream", False), ("kept", True), ("tls", False)):
+            bench.say(f"{name}: a bare {kind} ring comes up")
             rings.append(stack.enter_context(bare_ring(kind, keys, n, size, kind, tuned=tuned)))
         bench.say(f"{name}: ours comes up, noise not drawn")
         folder = bench.folder / "large"
@@ -195,5 +196,6 @@ def large(bench: Bench) -> list[Row]:
         Row("large", f"bare gRPC stream, {name}, memory kept, our poller", kept, "MB/s"),
         _against("large", title, rates, "ours", best, "best bare gRPC stream", target, "MB/s", each),
         _against("large", title, rates, "ours", "stream", "bare gRPC stream", None, "MB/s", each),
+        _against("large", title, rates, "ours", "tls", "bare asyncio TLS", None, "MB/s", each),
         Row("large", f"{name}, exact noise drawn", noisy, "MB/s", noisy / max(plain, kept), "best bare gRPC stream"),
     ]

@@ -35,7 +35,7 @@ NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
 FACTORY = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 MAX_USERS = 100_000
 MAX_DIMENSION = 1 << 23  # 64 MiB of 8-byte numbers
-HANDOVER_LEAST_S = 0.2
+HANDOVER_LEAST_S = 0.2  # four times as long as users take, at most, to tell that a token was taken
 
 T = TypeVar("T")
 

@@ -288,11 +288,6 @@ class Context:
         return self.n // 2 + 1
 
     @cached_property
-    def rounds(self) -> int:
-        """Of a ring."""
-        return (self.total - 1) // self.n + 1
-
-    @cached_property
     def shape(self) -> Mapping[str, Any]:
         """What a token of this run looks like."""
         return {

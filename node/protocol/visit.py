@@ -45,7 +45,7 @@ def read_token(ctx: Context, data: Octets, reckoned: Reckoned | None = None) -> 
 
 def plausible(ctx: Context, token: Token) -> bool:
     """W_r runs ahead of W by a full noise for every time r was passed by, once a round: nobody is made to add more."""
-    return max(token.ledger, default=0) <= token.noise_units + ctx.full * ctx.rounds
+    return max(token.ledger, default=0) <= token.noise_units + ctx.full * routing.round_of(ctx, ctx.total)
 
 
 def values(ctx: Context, **payloads: Payload | None) -> dict[str, Any]:

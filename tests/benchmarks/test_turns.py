@@ -38,20 +38,26 @@ def test_a_ratio_is_taken_turn_by_turn() -> None:
     assert ratio == pytest.approx(2.0) and error == pytest.approx(2.0 * 0.6931, rel=1e-3)
 
 
-def test_one_runs_at_a_time() -> None:
-    children = [subprocess.Popen([sys.executable, "-c", COUNTER], stdout=subprocess.PIPE, text=True) for _ in range(2)]
+def test_one_runs_at_a_time(tmp_path: Path) -> None:
     said: dict[str, list[float]] = {}
 
-    def ring(name: str, child: subprocess.Popen[str]) -> Ring:
+    def ring(name: str) -> Ring:
+        with (tmp_path / name).open("wb") as out:
+            child = subprocess.Popen([sys.executable, "-c", COUNTER], stdout=out)
+
         def marks() -> list[Mark]:
-            child.terminate()
-            said[name] = [float(line) for line in child.communicate()[0].splitlines()[:-1]]
+            child.kill()
+            child.wait(30)
+            said[name] = [float(line) for line in (tmp_path / name).read_text().split("\n")[:-1]]
             return [(moment, hops) for hops, moment in enumerate(said[name])]
 
         return Ring(name, [child.pid], marks)
 
-    rings = [ring(name, child) for name, child in zip("ab", children, strict=True)]
-    time.sleep(1.0)  # until both count
+    rings = [ring(name) for name in "ab"]
+    deadline = time.monotonic() + 30
+    while not all((tmp_path / name).stat().st_size for name in "ab"):
+        assert time.monotonic() < deadline, "they do not count"
+        time.sleep(0.01)
     for each in rings:
         each.pause()
     begun = time.time()
