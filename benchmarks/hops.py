@@ -170,7 +170,7 @@ def large(bench: Bench) -> list[Row]:
     comes, and with what our users ask of poller and allocator. And a bare asyncio TLS ring, to know."""
     size = bench.pick(64 * MIB, 4 * MIB)
     name, n = f"{size // MIB} MiB token", 3
-    turns = bench.pick(Turns(6, 4.0, 0.5), Turns(2, 1.0, 0.1))
+    turns = bench.pick(Turns(6, 5.0, 0.5), Turns(2, 1.0, 0.1))
     keys = make_run(bench.folder / "large-keys", make_plan(n, topology="ring", rounds=1))
     rounds = int(turns.count * turns.seconds * bench.pick(40, 400)) // n
     with ExitStack() as stack:
