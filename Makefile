@@ -25,6 +25,7 @@ demo: $(STAMP) ## three real runs over real processes, a table and reports
 
 lint: $(STAMP) ## ruff and mypy --strict
 	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
 format: $(STAMP)

@@ -146,8 +146,11 @@ class Unary(Member):
         self._credentials = grpc.ssl_channel_credentials(seat.next_certificate, key, certificate)
 
     def new_channel(self) -> grpc.aio.Channel:
-        options = [*self.LIMITS, ("grpc.ssl_target_name_override", self.seat.next_name),
-                   ("grpc.use_local_subchannel_pool", 1)]  # fmt: skip
+        options = [
+            *self.LIMITS,
+            ("grpc.ssl_target_name_override", self.seat.next_name),
+            ("grpc.use_local_subchannel_pool", 1),
+        ]
         target = f"ipv4:127.0.0.1:{self.seat.ports[self.seat.successor]}"
         return grpc.aio.secure_channel(target, self._credentials, options=options)
 

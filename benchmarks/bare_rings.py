@@ -93,9 +93,7 @@ def ring_rate(folder: Path, n_members: int, size: int, hops: int, kind: str, *, 
 
 
 @contextmanager
-def bare_ring(
-    name: str, folder: Path, n_members: int, size: int, kind: str, *, tuned: bool = False
-) -> Iterator[Ring]:
+def bare_ring(name: str, folder: Path, n_members: int, size: int, kind: str, *, tuned: bool = False) -> Iterator[Ring]:
     """A bare ring to take turns with; stopped, until its first one."""
     with _members(folder, n_members, size, ENDLESS, kind, tuned=tuned) as members:
 

@@ -34,9 +34,14 @@ def _plan(rounds: int, *, dimension: int, durability: str, noise: bool, n: int) 
     """A ring of our users; a long token is one number a coordinate and is not logged."""
     long = dimension > 1
     return make_plan(
-        n, task=vector_task(dimension, noise=noise) if long else None, topology="ring", rounds=rounds,
-        durability=durability, log_values=not long, release="holder" if long else "all",
-    )  # fmt: skip
+        n,
+        task=vector_task(dimension, noise=noise) if long else None,
+        topology="ring",
+        rounds=rounds,
+        durability=durability,
+        log_values=not long,
+        release="holder" if long else "all",
+    )
 
 
 def our_rate(folder: Path, rounds: int, *, dimension: int, durability: str, noise: bool = True, n: int = RING) -> float:
@@ -114,9 +119,16 @@ def _warm(bench: Bench, name: str, size: int, dimension: int, turns: Turns, tune
 
 
 def _against(
-    section: str, title: str, rates: Mapping[str, Sequence[float]], ours: str, rival: str, against: str,
-    target: Target | None = None, unit: str = "hops/s", each: float = 1.0,
-) -> Row:  # fmt: skip
+    section: str,
+    title: str,
+    rates: Mapping[str, Sequence[float]],
+    ours: str,
+    rival: str,
+    against: str,
+    target: Target | None = None,
+    unit: str = "hops/s",
+    each: float = 1.0,
+) -> Row:
     """One of our rings against another that took turns with it; ``each``: units a hop."""
     ratio, error = paired(rates[ours], rates[rival])
     return Row(section, title, each * median(rates[ours]), unit, ratio, against, target, error=error)

@@ -128,9 +128,11 @@ def bounds(bench: Bench) -> list[Row]:
     """The ex-ante promise: epsilon of a plan before anything runs."""
     rows = []
     for task, n, steps, limit in (
-        ("sgd", 2000, 20_000, 2.0), ("sum", 2000, 20_000, 2.0),
-        ("sgd", 100_000, 10_000_000, 60.0), ("sum", 100_000, 10_000_000, 60.0),
-    ):  # fmt: skip
+        ("sgd", 2000, 20_000, 2.0),
+        ("sum", 2000, 20_000, 2.0),
+        ("sgd", 100_000, 10_000_000, 60.0),
+        ("sum", 100_000, 10_000_000, 60.0),
+    ):
         if bench.quick and n > 2000:
             continue
         what = f"network_epsilon, {task}, n = {n}, T = {steps}"

@@ -23,9 +23,16 @@ from network_dp.plan_reader import from_dict
 
 #: Nothing may be taken for dead in a benchmark, however busy the machine is.
 CALM = {
-    "connect_timeout_s": 60.0, "offer_timeout_s": 60.0, "handoff_timeout_s": 300.0, "grant_ttl_s": 600.0,
-    "lease_s": 600.0, "locate_timeout_s": 60.0, "start_timeout_s": 3600.0, "stall_timeout_s": 600.0, "linger_s": 2.0,
-}  # fmt: skip
+    "connect_timeout_s": 60.0,
+    "offer_timeout_s": 60.0,
+    "handoff_timeout_s": 300.0,
+    "grant_ttl_s": 600.0,
+    "lease_s": 600.0,
+    "locate_timeout_s": 60.0,
+    "start_timeout_s": 3600.0,
+    "stall_timeout_s": 600.0,
+    "linger_s": 2.0,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,9 +46,13 @@ class Visit:
 
 
 def make_plan(
-    n: int, *, task: Mapping[str, Any] | None = None, timing: Mapping[str, float] = CALM,
-    insecure_seed: int | None = None, **walk: Any,
-) -> Plan:  # fmt: skip
+    n: int,
+    *,
+    task: Mapping[str, Any] | None = None,
+    timing: Mapping[str, float] = CALM,
+    insecure_seed: int | None = None,
+    **walk: Any,
+) -> Plan:
     """A sum over ``n`` users at free ports of this machine. ``insecure_seed``: users may be made to crash."""
     values = {
         "name": "bench",

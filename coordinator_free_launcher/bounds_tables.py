@@ -15,9 +15,16 @@ Topology = Literal["ring", "complete"]
 Task = Literal["sum", "mean", "histogram", "sgd"]
 Axis = Literal["users", "length", "noise"]
 AXES: dict[str, Axis] = {
-    "users": "users", "n": "users", "length": "length", "steps": "length", "rounds": "length", "T": "length",
-    "noise": "noise", "sigma": "noise", "gamma": "noise",
-}  # fmt: skip
+    "users": "users",
+    "n": "users",
+    "length": "length",
+    "steps": "length",
+    "rounds": "length",
+    "T": "length",
+    "noise": "noise",
+    "sigma": "noise",
+    "gamma": "noise",
+}
 
 
 HIDDEN = "only if nobody can tell who else held the token; TLS alone does not give it"
@@ -103,9 +110,16 @@ def network_epsilon(question: Question) -> float:
             return math.inf
         return bounds.ring_epsilon(question.length, sigma, question.total_sensitivity, question.delta)
     return bounds.network_epsilon(
-        question.walk_task, question.users, question.length, sigma, question.total_sensitivity, question.delta,
-        released=question.released, colluders=question.colluders, cap=question.cap,
-    )  # fmt: skip
+        question.walk_task,
+        question.users,
+        question.length,
+        sigma,
+        question.total_sensitivity,
+        question.delta,
+        released=question.released,
+        colluders=question.colluders,
+        cap=question.cap,
+    )
 
 
 def _observer(question: Question) -> str:
@@ -133,9 +147,15 @@ def _complete_rows(question: Question, sigma: float) -> list[Row]:
     hidden: float | None = None
     if question.cap is None:
         hidden = bounds.network_epsilon(
-            question.walk_task, question.users, question.length, sigma, reach, delta,
-            colluders=question.colluders, path="hidden",
-        )  # fmt: skip
+            question.walk_task,
+            question.users,
+            question.length,
+            sigma,
+            reach,
+            delta,
+            colluders=question.colluders,
+            path="hidden",
+        )
     count = question.contributions
     spent = delta if question.cap is not None else delta / 2
     local = bounds.local_epsilon(count, sigma, reach, spent)
@@ -171,13 +191,23 @@ def _gaussian_error(question: Question, sigma: float) -> float:
     steps = question.length if question.topology == "complete" else None
     if question.task == "mean":
         return utility.mean_std(
-            sigma, topology=question.topology, n_users=question.users, n_rounds=rounds, n_steps=steps,
-            released=question.released, cap=question.cap, value_std=question.sensitivity / 2,
-        )  # fmt: skip
+            sigma,
+            topology=question.topology,
+            n_users=question.users,
+            n_rounds=rounds,
+            n_steps=steps,
+            released=question.released,
+            cap=question.cap,
+            value_std=question.sensitivity / 2,
+        )
     return utility.sum_std(
-        sigma, topology=question.topology, n_users=question.users, n_rounds=rounds, n_steps=steps,
+        sigma,
+        topology=question.topology,
+        n_users=question.users,
+        n_rounds=rounds,
+        n_steps=steps,
         released=question.released,
-    )  # fmt: skip
+    )
 
 
 def _response_epsilon(question: Question) -> float:
@@ -227,10 +257,18 @@ def calibrate_rows(question: Question, epsilon: float) -> list[Row]:
         return _calibrate_response(question, epsilon)
     ring = question.topology == "ring"
     network = calibrate.sigma(
-        epsilon, question.delta, question.total_sensitivity, topology=question.topology, task=question.walk_task,
-        n_users=question.users, n_steps=None if ring else question.length, n_rounds=question.length if ring else None,
-        released=question.released, colluders=question.colluders, cap=question.cap,
-    )  # fmt: skip
+        epsilon,
+        question.delta,
+        question.total_sensitivity,
+        topology=question.topology,
+        task=question.walk_task,
+        n_users=question.users,
+        n_steps=None if ring else question.length,
+        n_rounds=question.length if ring else None,
+        released=question.released,
+        colluders=question.colluders,
+        cap=question.cap,
+    )
     rows = [
         Row("network_sigma", "sigma for network DP", network, f"{_observer(question)}, path known"),
         Row("network_std", "expected error", _gaussian_error(question, network), "with that sigma"),
@@ -259,9 +297,15 @@ def _hidden_sigma(question: Question, epsilon: float) -> Row:
     if question.topology == "complete" and question.cap is None:
         note = HIDDEN
         value = calibrate.sigma(
-            epsilon, question.delta, question.total_sensitivity, task=question.walk_task, n_users=question.users,
-            n_steps=question.length, colluders=question.colluders, path="hidden",
-        )  # fmt: skip
+            epsilon,
+            question.delta,
+            question.total_sensitivity,
+            task=question.walk_task,
+            n_users=question.users,
+            n_steps=question.length,
+            colluders=question.colluders,
+            path="hidden",
+        )
     return Row("hidden_sigma", "if the path were hidden", value, note)
 
 
@@ -269,10 +313,15 @@ def _calibrate_response(question: Question, epsilon: float) -> list[Row]:
     ring = question.topology == "ring"
     require(question.colluders == 1, "calibrating gamma against colluders is not offered; use bounds to check one")
     gamma = calibrate.gamma(
-        epsilon, question.delta, topology=question.topology, n_users=question.users, n_buckets=question.buckets or 2,
-        n_rounds=question.length if ring else None, n_steps=None if ring else question.length,
+        epsilon,
+        question.delta,
+        topology=question.topology,
+        n_users=question.users,
+        n_buckets=question.buckets or 2,
+        n_rounds=question.length if ring else None,
+        n_steps=None if ring else question.length,
         released=question.released,
-    )  # fmt: skip
+    )
     rows = bounds_rows(replace(question, gamma=gamma))
     return [Row("network_gamma", "gamma for network DP", gamma, "probability of a uniform answer"), *rows]
 

@@ -71,9 +71,21 @@ def bounds(
 
     def answer() -> list[Row]:
         question = _question(
-            task, topology, users, steps, rounds, delta=delta, sensitivity=sensitivity, lipschitz=lipschitz,
-            buckets=buckets, sigma=sigma, gamma=gamma, colluders=colluders, released=released, cap=cap,
-        )  # fmt: skip
+            task,
+            topology,
+            users,
+            steps,
+            rounds,
+            delta=delta,
+            sensitivity=sensitivity,
+            lipschitz=lipschitz,
+            buckets=buckets,
+            sigma=sigma,
+            gamma=gamma,
+            colluders=colluders,
+            released=released,
+            cap=cap,
+        )
         rows = tables.bounds_rows(question)
         if plot is not None:
             _draw(question, against, plot)
@@ -107,9 +119,20 @@ def calibrate(
     def answer() -> list[Row]:
         sigma = None if task == "histogram" and buckets is not None else 1.0  # any: calibration replaces it
         question = _question(
-            task, topology, users, steps, rounds, delta=delta, sensitivity=sensitivity, lipschitz=lipschitz,
-            buckets=buckets, sigma=sigma, colluders=colluders, released=released, cap=cap,
-        )  # fmt: skip
+            task,
+            topology,
+            users,
+            steps,
+            rounds,
+            delta=delta,
+            sensitivity=sensitivity,
+            lipschitz=lipschitz,
+            buckets=buckets,
+            sigma=sigma,
+            colluders=colluders,
+            released=released,
+            cap=cap,
+        )
         return tables.calibrate_rows(question, epsilon)
 
     _show(f"least noise for epsilon = {epsilon:g}, delta = {delta:g}", _checked(answer), as_json)
@@ -136,9 +159,16 @@ def audit(
 
     def answer() -> auditor.AuditResult:
         return auditor.run(
-            algorithm, n_users=users, length=length, sigma=sigma, gamma=gamma, delta=delta, n_runs=runs,  # type: ignore[arg-type]  # run checks it
-            bug=bug, seed=seed,  # type: ignore[arg-type]
-        )  # fmt: skip
+            algorithm,  # type: ignore[arg-type]  # run checks it
+            n_users=users,
+            length=length,
+            sigma=sigma,
+            gamma=gamma,
+            delta=delta,
+            n_runs=runs,
+            bug=bug,  # type: ignore[arg-type]
+            seed=seed,
+        )
 
     result = _checked(answer)
     verdict = "PASS" if result.passed else "FAIL"
@@ -154,9 +184,7 @@ def audit(
         raise typer.Exit(1)
 
 
-def _question(
-    task: str, topology: str, users: int, steps: int | None, rounds: int | None, **more: Any
-) -> Question:
+def _question(task: str, topology: str, users: int, steps: int | None, rounds: int | None, **more: Any) -> Question:
     from coordinator_free_launcher.bounds_tables import Question
     from network_dp.errors import AccountingError
 

@@ -25,28 +25,34 @@ def _users(count: int) -> list[dict[str, object]]:
 def demo_plans() -> list[Plan]:
     """Ring mean, complete-graph histogram, complete-graph logistic regression."""
     return [
-        from_dict({
-            "name": "ring-mean",
-            "walk": {"topology": "ring", "rounds": 5},
-            "task": {"kind": "mean", "lower": 0.0, "upper": 1.0},
-            "noise": {"epsilon": 5.0, "delta": 1e-6},
-            "users": _users(10),
-        }),
-        from_dict({
-            "name": "histogram",
-            "walk": {"topology": "complete", "steps": 600},
-            "task": {"kind": "histogram", "buckets": 6},
-            "noise": {"mechanism": "rr", "gamma": 0.75, "delta": 1e-6},
-            "users": _users(30),
-        }),
-        from_dict({
-            "name": "regression",
-            "walk": {"topology": "complete", "steps": 1500},
-            "task": {"kind": "sgd", "loss": "logistic", "features": 30, "step_size": 0.02, "radius": 10.0},
-            "noise": {"epsilon": 10.0, "delta": 1e-6},
-            "users": _users(50),
-        }),
-    ]  # fmt: skip
+        from_dict(
+            {
+                "name": "ring-mean",
+                "walk": {"topology": "ring", "rounds": 5},
+                "task": {"kind": "mean", "lower": 0.0, "upper": 1.0},
+                "noise": {"epsilon": 5.0, "delta": 1e-6},
+                "users": _users(10),
+            }
+        ),
+        from_dict(
+            {
+                "name": "histogram",
+                "walk": {"topology": "complete", "steps": 600},
+                "task": {"kind": "histogram", "buckets": 6},
+                "noise": {"mechanism": "rr", "gamma": 0.75, "delta": 1e-6},
+                "users": _users(30),
+            }
+        ),
+        from_dict(
+            {
+                "name": "regression",
+                "walk": {"topology": "complete", "steps": 1500},
+                "task": {"kind": "sgd", "loss": "logistic", "features": 30, "step_size": 0.02, "radius": 10.0},
+                "noise": {"epsilon": 10.0, "delta": 1e-6},
+                "users": _users(50),
+            }
+        ),
+    ]
 
 
 def demo(out: Path, *, as_json: bool) -> int:

@@ -172,9 +172,12 @@ class Launch:
 
 
 def launch(
-    run: Path, *, only: list[str] | None = None, rejoin: bool = False,
+    run: Path,
+    *,
+    only: list[str] | None = None,
+    rejoin: bool = False,
     show: Callable[[Progress], None] = lambda progress: None,
-) -> Outcome:  # fmt: skip
+) -> Outcome:
     """Start, wait for the end, and return how it ended. Ctrl-C stops all users and leaves a resumable state."""
     names = local_users(run, read_run(run), only)
     attempt = Launch(run, names, detach=False, rejoin=rejoin)

@@ -63,8 +63,13 @@ class LocalRun:
 
 
 def run_locally(
-    plan: Plan, folder: Path, *, data: Path | Mapping[str, Path] | None, keep_ports: bool, console: Console,
-) -> LocalRun:  # fmt: skip
+    plan: Plan,
+    folder: Path,
+    *,
+    data: Path | Mapping[str, Path] | None,
+    keep_ports: bool,
+    console: Console,
+) -> LocalRun:
     """Provision into ``folder``, start every user as a process, wait, and let the analyzer judge."""
     if not keep_ports:
         plan = with_free_ports(plan)

@@ -44,9 +44,13 @@ class Nursery:
         log = (run / "launcher.log").open("ab")
         with log:
             self._process = subprocess.Popen(
-                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log,
-                env={**os.environ, **LEAN_ENVIRONMENT}, start_new_session=True,
-            )  # fmt: skip
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                env={**os.environ, **LEAN_ENVIRONMENT},
+                start_new_session=True,
+            )
         assert self._process.stdin is not None and self._process.stdout is not None
         self._in, self._out = self._process.stdin, self._process.stdout
         for end in (self._in, self._out):

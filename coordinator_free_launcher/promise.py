@@ -50,9 +50,16 @@ def _if_hidden(plan: Plan, colluders: int) -> Row:
     assert plan.noise.sigma is not None
     task: Literal["sum", "sgd"] = "sgd" if isinstance(plan.task, SgdTask) else "sum"
     value = bounds.network_epsilon(
-        task, plan.walk.min_live, plan.total_steps, plan.noise.sigma, plan.sensitivity, aim(plan),
-        plan.walk.release == "all", colluders, path="hidden",
-    )  # fmt: skip
+        task,
+        plan.walk.min_live,
+        plan.total_steps,
+        plan.noise.sigma,
+        plan.sensitivity,
+        aim(plan),
+        plan.walk.release == "all",
+        colluders,
+        path="hidden",
+    )
     return row(value, "not promised: TLS hides values, not who held the token")
 
 

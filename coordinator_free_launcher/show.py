@@ -30,9 +30,14 @@ from network_dp.plan import Plan
 def progress_bar(title: str, console: Console) -> Iterator[Callable[[Standing], None]]:
     """Steps done, hops a second, time left; first how many users serve."""
     columns = (
-        SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(),
-        TextColumn("{task.fields[speed]}"), TimeElapsedColumn(), TimeRemainingColumn(),
-    )  # fmt: skip
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[speed]}"),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+    )
     with Progress(*columns, console=console, transient=True) as bar:
         task = bar.add_task(title, total=None, speed="")
 

@@ -46,9 +46,7 @@ def network_epsilon(
     path: Path = "known",
 ) -> float:
     """Epsilon of network DP for the uniform walk on the complete graph; see `network_bound`."""
-    return network_bound(
-        task, n_users, n_steps, sigma, sensitivity, delta, released, colluders, cap, path
-    ).epsilon
+    return network_bound(task, n_users, n_steps, sigma, sensitivity, delta, released, colluders, cap, path).epsilon
 
 
 def network_bound(

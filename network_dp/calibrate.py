@@ -66,9 +66,7 @@ def sigma(
     users, steps = n_users, n_steps
 
     def reached(noise: float) -> float:
-        return bounds.network_epsilon(
-            task, users, steps, noise, sensitivity, aim, released, colluders, cap, path
-        )
+        return bounds.network_epsilon(task, users, steps, noise, sensitivity, aim, released, colluders, cap, path)
 
     return least(reached, epsilon, start=max(gaussian.sigma(epsilon, aim, sensitivity), 1e-12 * sensitivity))
 

@@ -49,9 +49,7 @@ def _mean_capped(trials: int, p: float, cap: int) -> float:
     log_p, log_q, log_all = math.log(p), math.log1p(-p), math.lgamma(trials + 1)
     return math.fsum(
         min(x, cap)
-        * math.exp(
-            log_all - math.lgamma(x + 1) - math.lgamma(trials - x + 1) + x * log_p + (trials - x) * log_q
-        )
+        * math.exp(log_all - math.lgamma(x + 1) - math.lgamma(trials - x + 1) + x * log_p + (trials - x) * log_q)
         for x in range(first, last + 1)
     )
 
@@ -63,9 +61,14 @@ def _noise_std(plan: Plan) -> float:
     if plan.caps.past == "forward":  # complete graph: who forwards adds no noise
         return size * math.sqrt(expected_contributions(plan))
     return utility.sum_std(
-        size, topology=walk.topology, n_users=plan.n, n_rounds=walk.rounds, n_steps=walk.steps,
-        released=walk.release == "all", spread=noise.spread,
-    )  # fmt: skip
+        size,
+        topology=walk.topology,
+        n_users=plan.n,
+        n_rounds=walk.rounds,
+        n_steps=walk.steps,
+        released=walk.release == "all",
+        spread=noise.spread,
+    )
 
 
 def _sampling_std(plan: Plan, value_std: float) -> float:

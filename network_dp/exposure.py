@@ -29,8 +29,16 @@ from network_dp.exposure_rows import Rows, pooled_energy
 from network_dp.paths import Bools, Floats, Ints, Path, Task, make_path
 
 __all__ = [
-    "Observation", "Task", "WorstColluders", "general", "local", "matrix", "ring", "rows", "worst_colluders",
-]  # fmt: skip
+    "Observation",
+    "Task",
+    "WorstColluders",
+    "general",
+    "local",
+    "matrix",
+    "ring",
+    "rows",
+    "worst_colluders",
+]
 
 
 def _column(path: Path, observer: Bools) -> Floats:

@@ -135,9 +135,7 @@ def theorem_3_at(n_users: int, n_steps: int, sigma: float, sensitivity: float, d
     return theorem_3(n_users, n_steps, per_step, each, delta / 3, delta / 3).epsilon
 
 
-def theorem_3_last_display(
-    n_users: int, n_steps: int, epsilon: float, delta_prime: float, delta_hat: float
-) -> float:
+def theorem_3_last_display(n_users: int, n_steps: int, epsilon: float, delta_prime: float, delta_hat: float) -> float:
     """The last line of Thm 3's proof. Misprint: its second term has sqrt(k) eps for k e_c; too small when n < 9k."""
     return _last_display(n_users, n_steps, epsilon, 3 * epsilon / math.sqrt(n_users), delta_prime, delta_hat)
 

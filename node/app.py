@@ -65,9 +65,7 @@ class Options:
     on_progress: Callable[[int], None] = lambda step: None
 
 
-def run(
-    folder: Path, options: Options | None = None, public: Public | None = None, task: Task | None = None
-) -> int:
+def run(folder: Path, options: Options | None = None, public: Public | None = None, task: Task | None = None) -> int:
     """One user from start to exit code; errors are one plain sentence in the log.
 
     ``public`` and ``task`` (made of the plan alone) may come from a parent that many users share."""
@@ -121,9 +119,15 @@ async def _serve(bundle: Bundle, task: Task, data: LocalData, options: Options, 
 
 
 async def _with_journal(
-    bundle: Bundle, task: Task, worker: BoundTask, ctx: Context, journal: Journal, options: Options,
-    crash: CrashAt | None, clipped: int,
-) -> int:  # fmt: skip
+    bundle: Bundle,
+    task: Task,
+    worker: BoundTask,
+    ctx: Context,
+    journal: Journal,
+    options: Options,
+    crash: CrashAt | None,
+    clipped: int,
+) -> int:
     plan = bundle.public.plan
     if journal.repaired_bytes:
         log.warning("cut %d bytes of an unfinished record off the journal", journal.repaired_bytes)
@@ -141,9 +145,14 @@ async def _with_journal(
     journal.make_room(token_bytes)
     client = Client(bundle, frame, moved(bundle), token_bytes, options.warm_channels or warm_channels(ctx))
     header = view.encode(
-        "header", schema=view.SCHEMA, run=plan.run_id, plan=plan.hash, user=bundle.name, values=ctx.log_values,
+        "header",
+        schema=view.SCHEMA,
+        run=plan.run_id,
+        plan=plan.hash,
+        user=bundle.name,
+        values=ctx.log_values,
         insecure=plan.insecure_seed is not None,
-    )  # fmt: skip
+    )
     view_log = ViewLog(bundle.state / "view.jsonl", header)
     view_log.append(view.encode("start", life=life, time=time.time()))
     if journal.fresh and clipped:
@@ -154,16 +163,22 @@ async def _with_journal(
         result_file.write(bundle.state / "result.json", values)
 
     stock = Stock(
-        lambda: worker.supplies(source), least=AHEAD_RING if ctx.ledger else AHEAD,
+        lambda: worker.supplies(source),
+        least=AHEAD_RING if ctx.ledger else AHEAD,
         aside=source.secure and token_bytes > SLOW_NOISE_BYTES,
-    )  # fmt: skip
-    runtime = Runtime(
-        ctx, journal, view_log, client, dice, stock, finished, options.on_progress, crash
     )
+    runtime = Runtime(ctx, journal, view_log, client, dice, stock, finished, options.on_progress, crash)
     service = PeerService(
-        Directory(bundle.public), frame, bundle.me, plan.names, token_bytes, runtime.ask, lambda: runtime.phase,
-        VERSION, runtime.arriving,
-    )  # fmt: skip
+        Directory(bundle.public),
+        frame,
+        bundle.me,
+        plan.names,
+        token_bytes,
+        runtime.ask,
+        lambda: runtime.phase,
+        VERSION,
+        runtime.arriving,
+    )
     try:
         return await _take_part(bundle, service, runtime, client, options, again=life > 1)
     finally:

@@ -200,8 +200,9 @@ class Journal:
         fields = vars(durable)
         self._long = {
             name: _Long(self._shelf.get(part), part)
-            for name, part in _may_be_long(fields).items() if isinstance(part, Shelved)
-        }  # fmt: skip
+            for name, part in _may_be_long(fields).items()
+            if isinstance(part, Shelved)
+        }
         return durable._replace(**{name: _replaced(fields[name], long.data) for name, long in self._long.items()})
 
     def _shelved(self, changes: Mapping[str, Any]) -> tuple[Mapping[str, Any], Mapping[str, _Long]]:

@@ -64,10 +64,17 @@ class Runtime:
     """Owns the state of one user and is the only one to change it."""
 
     def __init__(
-        self, ctx: Context, journal: Journal, view_log: ViewLog, client: Client, dice: Dice,
-        stock: Stock, on_finished: Callable[[Finished], None], on_progress: Callable[[int], None],
+        self,
+        ctx: Context,
+        journal: Journal,
+        view_log: ViewLog,
+        client: Client,
+        dice: Dice,
+        stock: Stock,
+        on_finished: Callable[[Finished], None],
+        on_progress: Callable[[int], None],
         fault: Callable[[Effect], None] | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._ctx = ctx
         self._journal = journal
         self._view_log = view_log

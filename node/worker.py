@@ -68,9 +68,15 @@ class BoundTask:
         return self._task.contribution(payload, self._data, index)
 
     def mix(
-        self, payload: Payload, contribution: Payload | None, supply: Supply, units: int, step: int, closing: bool,
+        self,
+        payload: Payload,
+        contribution: Payload | None,
+        supply: Supply,
+        units: int,
+        step: int,
+        closing: bool,
         out: Payload | None = None,
-    ) -> Mixed:  # fmt: skip
+    ) -> Mixed:
         """payload + contribution + the first ``units`` components (+ closing elements on a release)."""
         task = self._task
         added = task.noise_sum(supply.noise, units, contribution)

@@ -74,9 +74,7 @@ def tune(setup: Setup, problem: Problem, generator: np.random.Generator) -> floa
     return float(STEP_SIZES[int(losses.argmin())])
 
 
-def _train(
-    setup: Setup, problem: Problem, step_sizes: Floats, generator: np.random.Generator, steps: Ints
-) -> Floats:
+def _train(setup: Setup, problem: Problem, step_sizes: Floats, generator: np.random.Generator, steps: Ints) -> Floats:
     return sgd.train(
         sgd.logistic(problem.rows.shape[2]),
         problem,

@@ -120,10 +120,19 @@ def give_up(ctx: Context, state: State, epoch: Epoch, inputs: Inputs) -> Step:
     if live_branch and custody is not None and custody.hop.epoch < epoch:
         effects = [Log(abandoned_line(custody, epoch, inputs))]
     state = state._replace(
-        durable=state.durable._replace(promised=epoch), phase=Phase.IDLE, watch=Watch.RESTING, draft=None,
-        handed=True, grants={}, standing={}, retry_at=None, asked=frozenset(), publishing=frozenset(),
-        stalled_since=None, deferred=0,
-    )  # fmt: skip
+        durable=state.durable._replace(promised=epoch),
+        phase=Phase.IDLE,
+        watch=Watch.RESTING,
+        draft=None,
+        handed=True,
+        grants={},
+        standing={},
+        retry_at=None,
+        asked=frozenset(),
+        publishing=frozenset(),
+        stalled_since=None,
+        deferred=0,
+    )
     return _rest(ctx, state, inputs, fresh=True), effects
 
 
@@ -270,9 +279,7 @@ def _rejoin(ctx: Context, state: State) -> State:
     furthest = max((answer.rank for answer in state.heard.values()), default=NO_HOP)
     if len(state.heard) < len(ctx.others):
         furthest = max(furthest, Hop(promised, ctx.total + 1))
-    durable = durable._replace(
-        mark=max(durable.mark, furthest), mark_digest=b"", mark_from=SOMEBODY, promised=promised
-    )
+    durable = durable._replace(mark=max(durable.mark, furthest), mark_digest=b"", mark_from=SOMEBODY, promised=promised)
     return state._replace(durable=durable, phase=Phase.IDLE)
 
 

@@ -135,11 +135,21 @@ def _hop_to_self(ctx: Context, state: State, inputs: Inputs) -> Step:
         return state, [Log(custody.sent_line)]
     token = visit.read_token(ctx, custody.out)
     state, effects = visit.open_visit(
-        ctx, state, custody.out_hop, token, inputs, cause="handoff", sender=ctx.me,
-        tag=hop_tag(custody.key, ctx.run_id, custody.out_hop, custody.out_digest), raw=custody.out,
-        raw_digest=custody.out_digest, news=_resting(ctx, inputs),
-        mark=custody.out_hop, mark_digest=custody.out_digest, mark_from=ctx.me,
-    )  # fmt: skip
+        ctx,
+        state,
+        custody.out_hop,
+        token,
+        inputs,
+        cause="handoff",
+        sender=ctx.me,
+        tag=hop_tag(custody.key, ctx.run_id, custody.out_hop, custody.out_digest),
+        raw=custody.out,
+        raw_digest=custody.out_digest,
+        news=_resting(ctx, inputs),
+        mark=custody.out_hop,
+        mark_digest=custody.out_digest,
+        mark_from=ctx.me,
+    )
     return _go_on(ctx, state, inputs, effects)
 
 
@@ -219,9 +229,17 @@ def delivered(ctx: Context, state: State, inputs: Inputs, **changes: Any) -> Ste
     custody = _custody(state)
     state = state._replace(
         durable=state.durable._replace(given=_given(state)),
-        phase=Phase.IDLE, draft=None, handed=True, tries=0, retry_at=None, stalled_since=None,
-        watch_at=inputs.now + ctx.timing.lease_s, watch_round=0, deferred=0, **changes,
-    )  # fmt: skip
+        phase=Phase.IDLE,
+        draft=None,
+        handed=True,
+        tries=0,
+        retry_at=None,
+        stalled_since=None,
+        watch_at=inputs.now + ctx.timing.lease_s,
+        watch_round=0,
+        deferred=0,
+        **changes,
+    )
     return state, [Log(accepted_line(ctx, custody, inputs))]
 
 
@@ -375,10 +393,22 @@ def handed(ctx: Context, state: State, peer: int, ticket: int, handoff: Handoff,
         room = [Log(accepted_line(ctx, _custody(state), inputs))]
         receipt["given"] = _given(state)
     state, effects = visit.open_visit(
-        ctx, state, hop, token, inputs, cause="handoff", sender=peer, tag=tag, raw=handoff.token,
-        raw_digest=token_digest, news={**_resting(ctx, inputs), "grants": {**state.grants, peer: standing}},
-        mark=hop, mark_digest=token_digest, mark_from=peer, **receipt,
-    )  # fmt: skip
+        ctx,
+        state,
+        hop,
+        token,
+        inputs,
+        cause="handoff",
+        sender=peer,
+        tag=tag,
+        raw=handoff.token,
+        raw_digest=token_digest,
+        news={**_resting(ctx, inputs), "grants": {**state.grants, peer: standing}},
+        mark=hop,
+        mark_digest=token_digest,
+        mark_from=peer,
+        **receipt,
+    )
     state, effects = _go_on(ctx, state, inputs, [*room, *effects])
     return state, [*effects, Reply(ticket, Accepted(standing.secret))]  # last: the token waits for nobody
 

@@ -23,17 +23,35 @@ def start_walk(ctx: Context, state: State, epoch: Epoch, inputs: Inputs) -> Step
         hop = Hop(epoch, 1)
         raw = token.encode()
         state, effects = visit.open_visit(
-            ctx, state, hop, token, inputs, cause="start", sender=None, tag=None, raw=raw,
-            raw_digest=inputs.digest(raw), news={}, mark=hop, mark_digest=b"", mark_from=ctx.me,
-        )  # fmt: skip
+            ctx,
+            state,
+            hop,
+            token,
+            inputs,
+            cause="start",
+            sender=None,
+            tag=None,
+            raw=raw,
+            raw_digest=inputs.digest(raw),
+            news={},
+            mark=hop,
+            mark_digest=b"",
+            mark_from=ctx.me,
+        )
         if state.phase is Phase.COMPUTING:
             return state, effects
         state, more = handover.dispatch(ctx, state, inputs)
         return state, effects + more
     line = view.encode(
-        "visit", epoch=list(epoch), step=0, visit=durable.visits + 1, cause="start", **{"from": None},
-        **visit.values(ctx, received=blank), time=inputs.wall_time,
-    )  # fmt: skip
+        "visit",
+        epoch=list(epoch),
+        step=0,
+        visit=durable.visits + 1,
+        cause="start",
+        **{"from": None},
+        **visit.values(ctx, received=blank),
+        time=inputs.wall_time,
+    )
     state, route = _route(ctx, state, 0, inputs)
     token = routing.pass_by(ctx, token, 0, route)
     return _issue(ctx, state, Hop(epoch, 0), token, Mixed(blank, None, None, 0), 0, "start", line, route, inputs)
@@ -55,9 +73,16 @@ def reissue(ctx: Context, state: State, inputs: Inputs) -> Step:
     token = visit.extend(ctx, base, mixed, units, False)
     hop, old = Hop(state.bid, step), custody.hop if custody.next == FINISH else custody.out_hop
     line = view.encode(
-        "visit", epoch=list(hop.epoch), step=step, visit=state.durable.visits + 1, cause="reissue", **{"from": None},
-        base=[*old.epoch, old.step], **visit.values(ctx, received=base.payload), time=inputs.wall_time,
-    )  # fmt: skip
+        "visit",
+        epoch=list(hop.epoch),
+        step=step,
+        visit=state.durable.visits + 1,
+        cause="reissue",
+        **{"from": None},
+        base=[*old.epoch, old.step],
+        **visit.values(ctx, received=base.payload),
+        time=inputs.wall_time,
+    )
     return _issue(ctx, state, hop, token, mixed, units, "reissue", line, route, inputs)
 
 
@@ -71,9 +96,17 @@ def _route(ctx: Context, state: State, step: int, inputs: Inputs) -> tuple[State
 
 
 def _issue(
-    ctx: Context, state: State, hop: Hop, token: Token, mixed: Mixed, units: int, cause: str, line: str,
-    route: Route, inputs: Inputs,
-) -> Step:  # fmt: skip
+    ctx: Context,
+    state: State,
+    hop: Hop,
+    token: Token,
+    mixed: Mixed,
+    units: int,
+    cause: str,
+    line: str,
+    route: Route,
+    inputs: Inputs,
+) -> Step:
     """Send a token that is not a visit's: an initial one, or one taken up again."""
     durable = state.durable
     number = durable.visits + 1

@@ -87,6 +87,7 @@ CUSTODY: Mapping[tuple[Phase, str], Transition] = {
     (P.DONE, "linger over"): _to(lambda c, s, a, i: results.leave(c, s, i), P.DONE),
 }
 
+
 class Lookout(NamedTuple):
     """A handler of the watch, and the watches it may lead to."""
 
@@ -151,8 +152,7 @@ def merge(before: Mapping[str, Any], changes: Mapping[str, Any]) -> Mapping[str,
 def apply(durable: Durable, changes: Mapping[str, Any]) -> Durable:
     """The inverse of ``diff``: replaying all changes from the first gives the durable state back."""
     merged: dict[str, Any] = {
-        name: {**getattr(durable, name), **value} if name in MAPPINGS else value
-        for name, value in changes.items()
+        name: {**getattr(durable, name), **value} if name in MAPPINGS else value for name, value in changes.items()
     }
     return durable._replace(**merged)
 

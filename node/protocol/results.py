@@ -32,8 +32,10 @@ def publish(ctx: Context, state: State, result: Result, inputs: Inputs) -> Step:
     """Journal the result here, then ask everybody to."""
     state = state._replace(
         durable=state.durable._replace(result=result, promised=max(state.durable.promised, result.epoch)),
-        phase=Phase.PUBLISHING, unpublished=ctx.others, tries=0,
-    )  # fmt: skip
+        phase=Phase.PUBLISHING,
+        unpublished=ctx.others,
+        tries=0,
+    )
     return _tell(state, everybody=False)
 
 
@@ -86,9 +88,15 @@ def _close(ctx: Context, state: State, inputs: Inputs) -> Step:
     value = _value(state)
     token = visit.read_token(ctx, value) if value else None
     state = state._replace(
-        durable=state.durable._replace(final=True), phase=Phase.DONE, watch=Watch.RESTING, watch_at=None,
-        retry_at=None, draft=None, asked=frozenset(), stop_at=inputs.now + ctx.timing.linger_s,
-    )  # fmt: skip
+        durable=state.durable._replace(final=True),
+        phase=Phase.DONE,
+        watch=Watch.RESTING,
+        watch_at=None,
+        retry_at=None,
+        draft=None,
+        asked=frozenset(),
+        stop_at=inputs.now + ctx.timing.linger_s,
+    )
     line = result_line(ctx, result.epoch, token, inputs)
     return state, [Log(line), Finished(result, value)]
 
@@ -133,10 +141,15 @@ def published(ctx: Context, state: State, peer: int, ticket: int, message: Publi
     if result.epoch > durable.promised:
         state, effects = election.give_up(ctx, state, result.epoch, inputs)
     state = state._replace(
-        durable=state.durable._replace(result=result), phase=Phase.IDLE, draft=None, retry_at=None,
-        watch=Watch.RESTING, watch_at=inputs.now + ctx.timing.lease_s * (1.0 + inputs.dice.unit()), watch_round=0,
+        durable=state.durable._replace(result=result),
+        phase=Phase.IDLE,
+        draft=None,
+        retry_at=None,
+        watch=Watch.RESTING,
+        watch_at=inputs.now + ctx.timing.lease_s * (1.0 + inputs.dice.unit()),
+        watch_round=0,
         asked=frozenset(),
-    )  # fmt: skip
+    )
     return state, [*effects, Reply(ticket, Published(True, state.durable.promised))]
 
 

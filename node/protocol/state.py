@@ -239,9 +239,15 @@ class Worker(Protocol):
     def contribute(self, payload: Payload, index: int, supply: Any) -> Payload: ...
 
     def mix(
-        self, payload: Payload, contribution: Payload | None, supply: Any, units: int, step: int, closing: bool,
+        self,
+        payload: Payload,
+        contribution: Payload | None,
+        supply: Any,
+        units: int,
+        step: int,
+        closing: bool,
         out: Payload | None = None,
-    ) -> Mixed:  # fmt: skip
+    ) -> Mixed:
         """``out``: where the outgoing payload may be put; a worker that cannot makes an array of its own."""
         ...
 
@@ -291,8 +297,10 @@ class Context:
     def shape(self) -> Mapping[str, Any]:
         """What a token of this run looks like."""
         return {
-            "dtype": self.worker.dtype, "dimension": self.worker.dimension, "ledger_size": self.n if self.ledger else 0
-        }  # fmt: skip
+            "dtype": self.worker.dtype,
+            "dimension": self.worker.dimension,
+            "ledger_size": self.n if self.ledger else 0,
+        }
 
     @cached_property
     def others(self) -> frozenset[int]:

@@ -134,9 +134,7 @@ def decode_head(data: Octets, *, dtype: str, dimension: int, ledger_size: int) -
     return Token(np.broadcast_to(np.zeros((), _NAMED[dtype]), dimension), *counts)
 
 
-def _counts(
-    data: Octets, dtype: str, dimension: int, ledger_size: int
-) -> tuple[int, int, int, tuple[int, ...]]:
+def _counts(data: Octets, dtype: str, dimension: int, ledger_size: int) -> tuple[int, int, int, tuple[int, ...]]:
     """Contributions, random elements, noise components and ledger."""
     layout = _layout(ledger_size)
     if len(data) < layout.size:

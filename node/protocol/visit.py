@@ -56,9 +56,20 @@ def values(ctx: Context, **payloads: Payload | None) -> dict[str, Any]:
 
 
 def open_visit(
-    ctx: Context, state: State, hop: Hop, token: Token, inputs: Inputs, *, cause: str, sender: int | None,
-    tag: str | None, raw: Octets, raw_digest: bytes, news: Mapping[str, Any], **receipt: Any,
-) -> Step:  # fmt: skip
+    ctx: Context,
+    state: State,
+    hop: Hop,
+    token: Token,
+    inputs: Inputs,
+    *,
+    cause: str,
+    sender: int | None,
+    tag: str | None,
+    raw: Octets,
+    raw_digest: bytes,
+    news: Mapping[str, Any],
+    **receipt: Any,
+) -> Step:
     """Take charge of a token: log the visit, compute (now, or off the loop), and plan the next hop.
 
     ``receipt``: what else becomes durable with it. ``news``: what else changes, and is forgotten by a crash."""
@@ -82,14 +93,16 @@ def open_visit(
         contribution = _foreseen(inputs.reckoned, raw, index, supply)
         if contribution is None:
             contribution = ctx.worker.contribute(token.payload, index, supply)
-    custody = Custody(
-        hop, durable.visits + 1, cause, UNROUTED, hop, raw, b"", False, 0, line, "", raw_digest
-    )  # fmt: skip
+    custody = Custody(hop, durable.visits + 1, cause, UNROUTED, hop, raw, b"", False, 0, line, "", raw_digest)
     state = state._replace(
         durable=durable._replace(visits=durable.visits + 1, custody=custody, **receipt),
-        draft=Draft(token, contribution, supply, durable.contributions, opening), handed=False, tries=0,
-        retry_at=None, stalled_since=None, **news,
-    )  # fmt: skip
+        draft=Draft(token, contribution, supply, durable.contributions, opening),
+        handed=False,
+        tries=0,
+        retry_at=None,
+        stalled_since=None,
+        **news,
+    )
     if not ctx.worker.quick and not capped:
         compute = Compute(token.payload, index, supply, custody.visit)
         return state._replace(phase=Phase.COMPUTING), [Log(line), compute]
@@ -168,9 +181,10 @@ def _compose(ctx: Context, state: State, draft: Draft, route: Route, inputs: Inp
     assert custody is not None
     capped = draft.contribution is None
     edge_full = (
-        ctx.edge_cap is not None and route.next not in (ctx.me, FINISH)
+        ctx.edge_cap is not None
+        and route.next not in (ctx.me, FINISH)
         and durable.edges.get(route.next, 0) - _counted(custody, route.next) >= ctx.edge_cap
-    )  # fmt: skip
+    )
     real = not capped and not edge_full
     forward = capped and ctx.forward_past_cap
     received = routing.pass_by(ctx, draft.received, custody.hop.step, route)
@@ -198,9 +212,19 @@ def _compose(ctx: Context, state: State, draft: Draft, route: Route, inputs: Inp
     token = extend(ctx, received, mixed, units, real)
     counts = _counts(durable, custody, draft.contributions_before + int(real), route.next, real)
     return route_to(
-        ctx, state, route, token, inputs, counts, real=real, units=units, contribution=contribution, mixed=mixed,
-        sheet=sheet, reckoned=reckoned,
-    )  # fmt: skip
+        ctx,
+        state,
+        route,
+        token,
+        inputs,
+        counts,
+        real=real,
+        units=units,
+        contribution=contribution,
+        mixed=mixed,
+        sheet=sheet,
+        reckoned=reckoned,
+    )
 
 
 def _reckoned(
@@ -273,9 +297,17 @@ def _top_up(ctx: Context, state: State, route: Route, inputs: Inputs) -> State:
     merged = {name: _sum(line.get(name), part, token) for name, part in _parts(mixed)}
     contribution = None if line.get("contribution") is None else np.array(line["contribution"], token.payload.dtype)
     return route_to(
-        ctx, state, route, token, inputs, counts, real=custody.real, units=custody.units + units,
-        contribution=contribution, mixed=Mixed(token.payload, merged["noise"], merged["dummies"], 0),
-    )  # fmt: skip
+        ctx,
+        state,
+        route,
+        token,
+        inputs,
+        counts,
+        real=custody.real,
+        units=custody.units + units,
+        contribution=contribution,
+        mixed=Mixed(token.payload, merged["noise"], merged["dummies"], 0),
+    )
 
 
 def _reread(ctx: Context, state: State, custody: Custody, token: Token, route: Route) -> Token:
@@ -299,10 +331,20 @@ def _sum(logged: list[int] | list[float] | None, extra: Payload | None, token: T
 
 
 def route_to(
-    ctx: Context, state: State, route: Route, token: Token, inputs: Inputs, counts: Mapping[str, Any], *, real: bool,
-    units: int, contribution: Payload | None, mixed: Mixed, sheet: Sheet | None = None,
+    ctx: Context,
+    state: State,
+    route: Route,
+    token: Token,
+    inputs: Inputs,
+    counts: Mapping[str, Any],
+    *,
+    real: bool,
+    units: int,
+    contribution: Payload | None,
+    mixed: Mixed,
+    sheet: Sheet | None = None,
     reckoned: Reckoned | None = None,
-) -> State:  # fmt: skip
+) -> State:
     """Fix next user and bytes in the custody record, and ``counts`` beside it (durable with this transition)."""
     durable, custody = state.durable, state.durable.custody
     assert custody is not None
@@ -327,7 +369,17 @@ def route_to(
         tag = hop_tag(key, ctx.run_id, hop, data_digest)
         line = view.encode("sent", step=hop.step, to=ctx.names[route.next], tag=tag, **fields)
     custody = Custody(  # anew: a named tuple's _replace takes three times as long
-        custody.hop, custody.visit, custody.cause, route.next, hop, data, key, real, units, custody.visit_line, line,
+        custody.hop,
+        custody.visit,
+        custody.cause,
+        route.next,
+        hop,
+        data,
+        key,
+        real,
+        units,
+        custody.visit_line,
+        line,
         data_digest,
-    )  # fmt: skip
+    )
     return state._replace(durable=durable._replace(custody=custody, **counts), phase=Phase.ROUTING, handed=False)

@@ -265,9 +265,7 @@ def publish_out(frame: Frame, message: Publish) -> list[Any]:
 
 
 def published_out(frame: Frame, answer: Published) -> Any:
-    return pb.PublishAnswer(
-        context=frame.context(), accepted=answer.accepted, promised=epoch_out(answer.promised)
-    )
+    return pb.PublishAnswer(context=frame.context(), accepted=answer.accepted, promised=epoch_out(answer.promised))
 
 
 def published_in(message: Any) -> Published:

@@ -61,9 +61,17 @@ class PeerService(peer_pb2_grpc.PeerServicer):  # type: ignore[misc]
     """Turns messages into protocol events and waits for the protocol's answer."""
 
     def __init__(
-        self, directory: Directory, frame: Frame, me: int, names: tuple[str, ...], token_bytes: int, ask: Ask,
-        phase: Callable[[], tuple[str, bool]], version: str, arriving: Arriving,
-    ) -> None:  # fmt: skip
+        self,
+        directory: Directory,
+        frame: Frame,
+        me: int,
+        names: tuple[str, ...],
+        token_bytes: int,
+        ask: Ask,
+        phase: Callable[[], tuple[str, bool]],
+        version: str,
+        arriving: Arriving,
+    ) -> None:
         self._directory = directory
         self._frame = frame
         self._me = me

@@ -92,8 +92,11 @@ class Invariants:
     def _handing(self, ctx: Context, disk: Durable, peer: int, handoff: Handoff) -> None:
         custody, me = disk.custody, ctx.me
         same = custody is not None and (custody.out_hop, custody.out, custody.key, custody.next) == (
-            handoff.hop, handoff.token, handoff.key, peer,
-        )  # fmt: skip
+            handoff.hop,
+            handoff.token,
+            handoff.key,
+            peer,
+        )
         if not same:
             raise ViolationError(f"u{me} hands over bytes that are not in its journal")
         sent = self.evidence.sent.get(hop_tag(handoff.key, ctx.run_id, handoff.hop, digest(handoff.token)))

@@ -19,10 +19,18 @@ from node.worker import BoundTask, Supply
 POOL = 512  # noises drawn once per process with the real sampler, then handed out one by one
 
 _TIMING = {
-    "offer_timeout_s": 0.5, "handoff_timeout_s": 1.0, "retry_base_s": 0.05, "retry_max_s": 1.0, "down_ttl_s": 2.0,
-    "grant_ttl_s": 5.0, "lease_s": 4.0, "locate_timeout_s": 0.5, "start_timeout_s": 8.0, "stall_timeout_s": 30.0,
+    "offer_timeout_s": 0.5,
+    "handoff_timeout_s": 1.0,
+    "retry_base_s": 0.05,
+    "retry_max_s": 1.0,
+    "down_ttl_s": 2.0,
+    "grant_ttl_s": 5.0,
+    "lease_s": 4.0,
+    "locate_timeout_s": 0.5,
+    "start_timeout_s": 8.0,
+    "stall_timeout_s": 30.0,
     "linger_s": 4.0,
-}  # fmt: skip
+}
 _SUM = {"kind": "sum", "dimension": 2}
 _GAUSS = {"sigma": 1.0, "grid": 2.0**-20}
 _LOCAL = {**_GAUSS, "against": "local"}

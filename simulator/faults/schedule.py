@@ -12,9 +12,23 @@ from simulator.faults.scenario import LONG_RINGS, SCENARIOS, STAGES
 
 #: Effects before which a process may be killed, with what a Send or Reply carries as its name.
 EFFECTS = (
-    "Persist", "Log", "Offer", "Handoff", "Locate", "Fence", "Publish", "Granted", "Accepted", "Already", "Declined",
-    "Located", "Promise", "Published", "Compute", "Finished",
-)  # fmt: skip
+    "Persist",
+    "Log",
+    "Offer",
+    "Handoff",
+    "Locate",
+    "Fence",
+    "Publish",
+    "Granted",
+    "Accepted",
+    "Already",
+    "Declined",
+    "Located",
+    "Promise",
+    "Published",
+    "Compute",
+    "Finished",
+)
 _COMMON = ("Persist", "Persist", "Log", "Handoff", "Handoff", "Accepted", "Publish", "Fence")
 QUIET_S = 25.0  # from here on nothing goes wrong any more
 

@@ -32,9 +32,7 @@ def test_bounds_print_every_row_of_the_comparison(call):
 def test_json_holds_the_valid_bound(call):
     result = call(*SGD, "--released", "--colluders", 2, "--json")
     found = json.loads(result.output)["network_epsilon"]["value"]
-    assert found == pytest.approx(
-        bounds.network_epsilon("sgd", 50, 400, 3.0, 2.0, 1e-6, released=True, colluders=2)
-    )
+    assert found == pytest.approx(bounds.network_epsilon("sgd", 50, 400, 3.0, 2.0, 1e-6, released=True, colluders=2))
 
 
 def test_a_ring_has_no_local_guarantee_and_resists_no_collusion(call):
@@ -91,17 +89,21 @@ def test_calibrate_gives_a_sigma_that_bounds_confirm(call):
 
 
 @pytest.mark.parametrize(
-    "question,theorem", [
+    "question,theorem",
+    [
         (("--users", 50, "--steps", 400), "Thm 3"),
         (("--task", "sgd", "--lipschitz", 1, "--users", 50, "--steps", 400), "Thm 4"),
         (("--topology", "ring", "--users", 50, "--rounds", 4), "Thm 1"),
     ],
-)  # fmt: skip
+)
 def test_calibrate_compares_like_bounds(call, question, theorem):
     found = json.loads(call("calibrate", "--epsilon", 2, *question, "--json").output)
     assert found["printed_sigma"]["label"] == f"as printed ({theorem})"
-    for key, back in (("network_sigma", "network_epsilon"), ("printed_sigma", "printed_epsilon"),
-                      ("hidden_sigma", "hidden_epsilon")):  # fmt: skip
+    for key, back in (
+        ("network_sigma", "network_epsilon"),
+        ("printed_sigma", "printed_epsilon"),
+        ("hidden_sigma", "hidden_epsilon"),
+    ):
         sigma = found[key]["value"]
         if key == "hidden_sigma" and theorem == "Thm 1":
             assert sigma is None

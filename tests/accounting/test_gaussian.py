@@ -19,7 +19,11 @@ def test_delta_equals_the_integral_of_the_hockey_stick(mu, epsilon):
     start = epsilon / mu + mu / 2  # where the likelihood ratio exceeds e^epsilon
     expected, _ = quad(
         lambda z: norm.pdf(z - mu) * -math.expm1(epsilon - mu * z + mu * mu / 2),
-        start, start + 40 + mu, epsabs=0, epsrel=1e-11, limit=400,
+        start,
+        start + 40 + mu,
+        epsabs=0,
+        epsrel=1e-11,
+        limit=400,
     )
     if expected > 1e-250:
         assert gaussian.delta(mu=mu, epsilon=epsilon) == pytest.approx(expected, rel=1e-8)
@@ -76,8 +80,7 @@ def test_analytic_sigma_of_twelve_local_contributions_of_sgd():
 def test_renyi_conversion_of_a_gaussian_is_above_the_exact_epsilon():
     for mu in (0.1, 1.0, 4.0):
         best = min(
-            gaussian.rdp_to_epsilon(order=a, rdp=a * mu * mu / 2, delta=1e-6)
-            for a in 1 + np.geomspace(1e-3, 1e3, 400)
+            gaussian.rdp_to_epsilon(order=a, rdp=a * mu * mu / 2, delta=1e-6) for a in 1 + np.geomspace(1e-3, 1e3, 400)
         )
         exact = gaussian.epsilon(mu=mu, delta=1e-6)
         assert exact <= best <= 1.25 * exact

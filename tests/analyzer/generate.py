@@ -78,13 +78,25 @@ class Walk:
         self.hops = 0
         run_id = plan.run_id
         for user in range(plan.n):
-            self.log(user, "header", schema=view.SCHEMA, run=run_id, plan=self.hash, user=self.names[user],
-                     values=True, insecure=True)  # fmt: skip
+            self.log(
+                user,
+                "header",
+                schema=view.SCHEMA,
+                run=run_id,
+                plan=self.hash,
+                user=self.names[user],
+                values=True,
+                insecure=True,
+            )
             self.log(user, "start", life=1)
         self.epoch = (0, self.start)
         self.token: dict[str, Any] = {
-            "payload": [0.0 if self.sgd else 0] * self.size, "w": 0, "seen": {}, "count": 0, "dummies": 0,
-        }  # fmt: skip
+            "payload": [0.0 if self.sgd else 0] * self.size,
+            "w": 0,
+            "seen": {},
+            "count": 0,
+            "dummies": 0,
+        }
         self.final: dict[str, Any] | None = None
 
     def _data(self) -> list[list[float]]:
@@ -189,10 +201,15 @@ class Walk:
         else:
             noise = (drawn or {}).get("noise") or self.noise(user, units, contribution)
         fields: dict[str, Any] = {
-            "epoch": list(self.epoch), "visit": self.visits[user], "real": real, "units": units, "dummies": dummies,
-            "contribution": contribution if real else None, "noise": noise,
+            "epoch": list(self.epoch),
+            "visit": self.visits[user],
+            "real": real,
+            "units": units,
+            "dummies": dummies,
+            "contribution": contribution if real else None,
+            "noise": noise,
             "sent": self.mix(max(step, 1), noise, contribution if real else None, dummies),
-        }  # fmt: skip
+        }
         self._log_send(user, step, to, next_step, fields)
         return fields
 
@@ -211,10 +228,13 @@ class Walk:
                 self.edges[user, to] = self.edges.get((user, to), 0) + 1
         w = self.token["w"] + fields["units"]
         return {
-            "payload": fields["sent"], "w": w, "seen": {**self.token["seen"], user: w} if self.ring else {},
+            "payload": fields["sent"],
+            "w": w,
+            "seen": {**self.token["seen"], user: w} if self.ring else {},
             "count": self.token["count"] + int(fields["real"]),
-            "dummies": self.token["dummies"] + sum(fields["dummies"] or [0]), "tag": fields.get("tag"),
-        }  # fmt: skip
+            "dummies": self.token["dummies"] + sum(fields["dummies"] or [0]),
+            "tag": fields.get("tag"),
+        }
 
     def arrive(self, user: int, step: int, cause: str, sender: int | None, base: list[int] | None = None) -> None:
         self.visits[user] += 1
@@ -258,9 +278,15 @@ class Walk:
             to, next_step = self.next_hop(user, step)
             if step == 0:
                 fields: dict[str, Any] = {
-                    "epoch": list(self.epoch), "visit": self.visits[user], "real": False, "units": 0, "dummies": None,
-                    "contribution": None, "noise": None, "sent": list(self.token["payload"]),
-                }  # fmt: skip
+                    "epoch": list(self.epoch),
+                    "visit": self.visits[user],
+                    "real": False,
+                    "units": 0,
+                    "dummies": None,
+                    "contribution": None,
+                    "noise": None,
+                    "sent": list(self.token["payload"]),
+                }
                 self._log_send(user, step, to, next_step, fields)
             elif next_step == self.faults.refuse_at and to is not None:
                 refused = (to + 1) % self.n
@@ -308,9 +334,15 @@ class Walk:
         noise = None if self.rr else self.noise(issuer, units, None)
         dummies = self.uniform_elements(1) if self.rr else None
         fields: dict[str, Any] = {
-            "epoch": list(self.epoch), "visit": self.visits[issuer], "real": False, "units": units, "dummies": dummies,
-            "contribution": None, "noise": noise, "sent": self.mix(max(old_step - 1, 1), noise, None, dummies),
-        }  # fmt: skip
+            "epoch": list(self.epoch),
+            "visit": self.visits[issuer],
+            "real": False,
+            "units": units,
+            "dummies": dummies,
+            "contribution": None,
+            "noise": noise,
+            "sent": self.mix(max(old_step - 1, 1), noise, None, dummies),
+        }
         self._log_send(issuer, old_step - 1, next_to, next_step, fields)
         self.token = self.leave(issuer, next_to, fields)
         if next_to is None:

@@ -13,8 +13,12 @@ from tests.analyzer.generate import Faults, plan_text, write_run
 
 
 def failures(analyses):
-    return [(check.id, check.observed, check.evidence[:2]) for run in analyses.runs for check in run.checks
-            if check.status is not Status.PASS]  # fmt: skip
+    return [
+        (check.id, check.observed, check.evidence[:2])
+        for run in analyses.runs
+        for check in run.checks
+        if check.status is not Status.PASS
+    ]
 
 
 def test_an_honest_run_passes(tmp_path, any_plan):

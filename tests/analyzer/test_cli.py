@@ -62,8 +62,19 @@ def test_json_has_every_documented_field(call, run):
     assert body["schema"] == "network-dp/verdict/1" and body["status"] == "PASS"
     assert set(body) == {"schema", "status", "run", "notes", "checks", "privacy", "utility", "alone", "users"}
     for check in body["checks"]:
-        assert set(check) == {"id", "title", "status", "observed", "bound", "rule", "theory", "number", "limit",
-                              "evidence_count", "evidence"}  # fmt: skip
+        assert set(check) == {
+            "id",
+            "title",
+            "status",
+            "observed",
+            "bound",
+            "rule",
+            "theory",
+            "number",
+            "limit",
+            "evidence_count",
+            "evidence",
+        }
         assert check["rule"] and check["theory"]
     assert [len(item["members"]) for item in body["privacy"]["collusions"]] == [2, 2]
 
@@ -158,6 +169,8 @@ def test_a_test_set_shows_how_the_model_learned(call, tmp_path):
     body = json.loads(call("analyze", tmp_path, "--json", "--truth", tmp_path / "truth.json").stdout)
     step, _, accuracy = body["utility"]["learning"][-1]
     model = walk.final["payload"]
-    right = [(sum(a * b for a, b in zip([*row, 1.0], model, strict=True)) > 0) == (label > 0)
-             for row, label in zip(rows, labels, strict=True)]  # fmt: skip
+    right = [
+        (sum(a * b for a, b in zip([*row, 1.0], model, strict=True)) > 0) == (label > 0)
+        for row, label in zip(rows, labels, strict=True)
+    ]
     assert step == 40 and accuracy == pytest.approx(sum(right) / 3)

@@ -35,8 +35,27 @@ def numbers_in(value):
 
 
 def test_no_value_time_or_key_survives(shown):
-    allowed = {"epoch", "step", "visit", "from", "to", "tag", "cause", "base", "by", "real", "units", "contributions",
-               "kind", "schema", "run", "plan", "user", "values", "insecure"}  # fmt: skip
+    allowed = {
+        "epoch",
+        "step",
+        "visit",
+        "from",
+        "to",
+        "tag",
+        "cause",
+        "base",
+        "by",
+        "real",
+        "units",
+        "contributions",
+        "kind",
+        "schema",
+        "run",
+        "plan",
+        "user",
+        "values",
+        "insecure",
+    }
     for path in sorted((shown / "shown").iterdir()):
         lines = [json.loads(line) for line in path.read_text().splitlines()]
         assert set().union(*(line.keys() for line in lines)) <= allowed

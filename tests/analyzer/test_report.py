@@ -57,8 +57,16 @@ def test_every_plan_gets_a_wellformed_page_without_addresses(tmp_path, any_plan)
 
 def test_the_page_says_what_the_issue_asks_for(tmp_path):
     text = report(tmp_path, plan_text(), Faults(lose_at=20, lose_after=3)).read_text()
-    for heading in ("The walk", "Who learned about whom", "Exposure against its law", "Privacy of the worst pair",
-                    "The noise that was drawn", "Visits per user", "Timeline", "Each user's own card"):  # fmt: skip
+    for heading in (
+        "The walk",
+        "Who learned about whom",
+        "Exposure against its law",
+        "Privacy of the worst pair",
+        "The noise that was drawn",
+        "Visits per user",
+        "Timeline",
+        "Each user's own card",
+    ):
         assert heading in text
     assert text.index("class='verdict'>PASS") < text.index("The walk"), "the verdict is on top"
     assert "edge lost" in text, "the abandoned branch is drawn"
@@ -133,8 +141,15 @@ def test_a_browser_draws_the_page(tmp_path, width):
         ".filter(x=>x.getBoundingClientRect().height>50).length)})</script></body>"
     )
     probe.write_text(path.read_text().replace("</body>", script))
-    command = [BROWSER, "--headless=new", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr",
-               f"--user-data-dir={tmp_path / 'profile'}", f"--window-size={width},1600"]  # fmt: skip
+    command = [
+        BROWSER,
+        "--headless=new",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--enable-logging=stderr",
+        f"--user-data-dir={tmp_path / 'profile'}",
+        f"--window-size={width},1600",
+    ]
     shot = tmp_path / "shot.png"
     taken = subprocess.run([*command, f"--screenshot={shot}", path.as_uri()], capture_output=True, timeout=120)
     assert "CONSOLE" not in taken.stderr.decode(errors="replace")

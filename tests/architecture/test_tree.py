@@ -17,9 +17,7 @@ FILE_LINES_MAX, FUNCTION_LINES_MAX = 500, 70
 
 
 def sources(*folders: str) -> list[Path]:
-    return sorted(
-        path for folder in folders for path in (ROOT / folder).rglob("*.py") if GENERATED not in path.parents
-    )
+    return sorted(path for folder in folders for path in (ROOT / folder).rglob("*.py") if GENERATED not in path.parents)
 
 
 def syntax(path: Path) -> ast.Module:
@@ -68,9 +66,10 @@ def test_dependencies_point_one_way(package: str) -> None:
         wrong += [
             f"{path.relative_to(ROOT)} imports {name}"
             for name in imports(path)
-            if name.split(".")[0] in PACKAGES and not any(inside(name, allowed) for allowed in ALLOWED[package])
+            if name.split(".")[0] in PACKAGES
+            and not any(inside(name, allowed) for allowed in ALLOWED[package])
             and name not in PACKAGES
-        ]  # fmt: skip
+        ]
     assert wrong == []
 
 

@@ -54,7 +54,7 @@ def test_the_modules_run_the_command_line_too(module: str) -> None:
     assert done.returncode == 2 and "--sigma" in done.stderr
 
 
-NOT_UTF8 = b"name = \"\xff\xfe\"\n"
+NOT_UTF8 = b'name = "\xff\xfe"\n'
 
 
 @pytest.mark.parametrize(

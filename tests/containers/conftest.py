@@ -149,8 +149,10 @@ class Project:
         pack = ("--entrypoint", "python", IMAGE, "-c", PACK)
         packed = subprocess.run(
             ["docker", "run", "--rm", "-u", "0", "--network", "none", *disks, *pack],
-            capture_output=True, check=True, timeout=RUN_S,
-        ).stdout  # fmt: skip
+            capture_output=True,
+            check=True,
+            timeout=RUN_S,
+        ).stdout
         with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
             archive.extractall(folder, filter="fully_trusted")
         return folder

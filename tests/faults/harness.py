@@ -27,18 +27,32 @@ PATIENCE_S = 90.0  # many things share the machine; only a run that will never g
 LOOK_EVERY_S = 0.02
 
 QUICK = {
-    "connect_timeout_s": 0.5, "offer_timeout_s": 0.7, "handoff_timeout_s": 0.7, "retry_base_s": 0.02,
-    "retry_max_s": 0.2, "down_ttl_s": 0.5, "grant_ttl_s": 10.0, "lease_s": 1.5, "locate_timeout_s": 0.7,
-    "start_timeout_s": 10.0, "stall_timeout_s": 60.0, "linger_s": 3.0,
-}  # fmt: skip
+    "connect_timeout_s": 0.5,
+    "offer_timeout_s": 0.7,
+    "handoff_timeout_s": 0.7,
+    "retry_base_s": 0.02,
+    "retry_max_s": 0.2,
+    "down_ttl_s": 0.5,
+    "grant_ttl_s": 10.0,
+    "lease_s": 1.5,
+    "locate_timeout_s": 0.7,
+    "start_timeout_s": 10.0,
+    "stall_timeout_s": 60.0,
+    "linger_s": 3.0,
+}
 #: For runs in which nothing may be taken for dead: an overloaded machine must not look like a lost user.
 CALM = {"lease_s": 60.0, "offer_timeout_s": 5.0, "handoff_timeout_s": 5.0, "locate_timeout_s": 5.0}
 
 
 def make_plan(
-    n: int, *, timing: Mapping[str, float] | None = None, task: Mapping[str, Any] | None = None, seed: int = 7,
-    spread: bool = False, **walk: Any,
-) -> Plan:  # fmt: skip
+    n: int,
+    *,
+    timing: Mapping[str, float] | None = None,
+    task: Mapping[str, Any] | None = None,
+    seed: int = 7,
+    spread: bool = False,
+    **walk: Any,
+) -> Plan:
     """A small sum over ``n`` users at free ports, seeded (INSECURE), with short waits."""
     walk = {"durability": "process", "min_live": 3, **walk}
     values = {
@@ -56,9 +70,12 @@ def make_plan(
 def slow_task(seconds: float) -> dict[str, Any]:
     """A sum whose contributions take a while to compute, for a plan's ``task``."""
     return {
-        "kind": "custom", "factory": "tests.faults.slow_task:slow_sum", "dimension": 2, "sensitivity": 1.5,
+        "kind": "custom",
+        "factory": "tests.faults.slow_task:slow_sum",
+        "dimension": 2,
+        "sensitivity": 1.5,
         "options": {"seconds": seconds},
-    }  # fmt: skip
+    }
 
 
 def records(path: Path) -> list[Record]:

@@ -103,9 +103,7 @@ def test_a_silent_starter_is_replaced_by_a_vote(make_town: MakeTown) -> None:
 
 
 def test_fewer_than_three_on_a_ring_stop_with_the_token_and_go_on_later(make_town: MakeTown) -> None:
-    town = make_town(
-        5, task=slow_task(0.5), timing={"stall_timeout_s": 1.0, "lease_s": 3.0}, topology="ring", rounds=3
-    )
+    town = make_town(5, task=slow_task(0.5), timing={"stall_timeout_s": 1.0, "lease_s": 3.0}, topology="ring", rounds=3)
     town.start_all()
     town.wait_step(4)
     town.freeze()

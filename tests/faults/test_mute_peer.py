@@ -56,8 +56,9 @@ def mute(make_town: MakeTown) -> Iterator[tuple[Town, MutePeer]]:
     peer_pb2_grpc.add_PeerServicer_to_server(peer, server)
     credentials = grpc.ssl_server_credentials(
         [((folder / "key.pem").read_bytes(), (folder / "cert.pem").read_bytes())],
-        root_certificates=(folder / "ca.pem").read_bytes(), require_client_auth=True,
-    )  # fmt: skip
+        root_certificates=(folder / "ca.pem").read_bytes(),
+        require_client_auth=True,
+    )
     server.add_secure_port(next(user.address for user in town.plan.users if user.name == "user-2"), credentials)
     server.start()
     yield town, peer

@@ -35,8 +35,15 @@ def test_a_bundle_holds_what_its_user_needs(make_plan: Any, tmp_path: Path) -> N
     out = provision(plan, tmp_path / "run", files_for(plan, tmp_path))
     bundle = out / "users" / "user-1"
     assert {path.name for path in bundle.iterdir()} == {
-        "plan.toml", "certificates.pem", "ca.pem", "key.pem", "cert.pem", "node.toml", "data.csv", "state"
-    }  # fmt: skip
+        "plan.toml",
+        "certificates.pem",
+        "ca.pem",
+        "key.pem",
+        "cert.pem",
+        "node.toml",
+        "data.csv",
+        "state",
+    }
     assert tomllib.loads((bundle / "node.toml").read_text()) == {"name": "user-1", "data": "data.csv"}
     assert (bundle / "state" / "born").read_text().startswith("user-1 ")
 

@@ -59,9 +59,11 @@ def shelved(folder: Path) -> list[str]:
 
 _sizes = st.sampled_from([10, LONG_BYTES, LONG_BYTES + 1, SIZE])
 _deeds = st.one_of(
-    st.tuples(st.just("custody"), _sizes), st.tuples(st.just("result"), _sizes), st.tuples(st.just("kept"), _sizes),
+    st.tuples(st.just("custody"), _sizes),
+    st.tuples(st.just("result"), _sizes),
+    st.tuples(st.just("kept"), _sizes),
     st.tuples(st.sampled_from(["given up", "count", "compact", "start again"]), st.just(0)),
-)  # fmt: skip
+)
 
 
 def _done(before: Durable, deed: str, size: int, number: int) -> Durable:
@@ -220,9 +222,7 @@ def test_who_rejoins_with_a_damaged_token_starts_over_and_is_marked_from_the_fir
 
 
 @pytest.mark.parametrize("failing", ["pwrite", "fdatasync"])
-def test_room_that_cannot_be_made_takes_no_space(
-    failing: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_room_that_cannot_be_made_takes_no_space(failing: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shelf = Shelf(tmp_path, sync=True)
     shelf.make_room(PAGE_BYTES)
     calls = iter([None])

@@ -179,9 +179,7 @@ def test_holes_are_filled_before_a_place_is_lent(journal: Journal, folder: Path)
     assert 512 * (folder / "journal.0").stat().st_blocks >= SIZE
 
 
-def test_a_place_whose_sync_failed_is_not_trusted_a_second_time(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_place_whose_sync_failed_is_not_trusted_a_second_time(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Linux tells of a failed write once; the next sync succeeds, whether the bytes are on the disk or not."""
     journal = Journal(folder, START, sync=True)
     journal.make_room(SIZE)

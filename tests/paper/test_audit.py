@@ -23,10 +23,14 @@ def test_no_attack_beats_the_claim_of_a_correct_run(algorithm):
 
 @pytest.mark.parametrize(
     "algorithm,bug",
-    [("ring_sum", "half_noise"), ("ring_sum", "no_closing_noise"),
-     ("complete_sum", "half_noise"), ("complete_sgd", "half_noise"),
-     ("ring_histogram", "no_initial_elements")],
-)  # fmt: skip
+    [
+        ("ring_sum", "half_noise"),
+        ("ring_sum", "no_closing_noise"),
+        ("complete_sum", "half_noise"),
+        ("complete_sgd", "half_noise"),
+        ("ring_histogram", "no_initial_elements"),
+    ],
+)
 def test_a_planted_bug_is_caught(algorithm, bug):
     result = audit.run(algorithm, **SETTINGS[algorithm], bug=bug)
     assert not result.passed

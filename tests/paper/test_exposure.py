@@ -64,14 +64,19 @@ def test_matrix_equals_one_pair_and_one_step_at_a_time(case, task, released, col
     sizes = rng.uniform(0.5, 2, len(walk)) if task == "sgd" else np.ones(len(walk))
     colluders = [0, n - 1] if collude else []
     found = exposure.matrix(
-        walk, n, task, released=released, colluders=colluders, contributing=contributing,
-        step_sizes=sizes if task == "sgd" else None, noisy=noisy,
+        walk,
+        n,
+        task,
+        released=released,
+        colluders=colluders,
+        contributing=contributing,
+        step_sizes=sizes if task == "sgd" else None,
+        noisy=noisy,
     )
     for u, v in itertools.product(range(n), repeat=2):
         observers = set(colluders) if v in colluders else {v}
         expected = (
-            0.0 if u in observers
-            else slow_exposure(walk, u, observers, task, released, contributing, sizes, noisy)
+            0.0 if u in observers else slow_exposure(walk, u, observers, task, released, contributing, sizes, noisy)
         )
         assert found[u, v] == pytest.approx(expected, rel=1e-9), (u, v)
 
@@ -129,7 +134,11 @@ def test_sgd_exposure_of_a_cycle_is_the_least_energy_by_numerical_optimisation(m
     allowance = np.cumsum(mine).astype(float)
     partial = np.tril(np.ones((steps, steps)))[:-1]
     best = minimize(
-        lambda a: a @ a, np.array(mine, dtype=float), jac=lambda a: 2 * a, method="SLSQP", bounds=[(0, None)] * steps,
+        lambda a: a @ a,
+        np.array(mine, dtype=float),
+        jac=lambda a: 2 * a,
+        method="SLSQP",
+        bounds=[(0, None)] * steps,
         constraints=[
             {"type": "ineq", "fun": lambda a: allowance[:-1] - partial @ a, "jac": lambda a: -partial},
             {"type": "eq", "fun": lambda a: a.sum() - allowance[-1], "jac": lambda a: np.ones(steps)},

@@ -22,10 +22,12 @@ from network_dp.moments import Law
 def all_exposures(law):
     """S of user u = n-1 to the observers 0..c-1 on each of the n^T equally likely paths."""
     observers = list(range(law.colluders))
-    return np.array([
-        exposure.matrix(path, law.n_users, law.task, law.released, colluders=observers)[law.n_users - 1, 0]
-        for path in itertools.product(range(law.n_users), repeat=law.n_steps)
-    ])
+    return np.array(
+        [
+            exposure.matrix(path, law.n_users, law.task, law.released, colluders=observers)[law.n_users - 1, 0]
+            for path in itertools.product(range(law.n_users), repeat=law.n_steps)
+        ]
+    )
 
 
 def naive_sum(law, b):
@@ -60,7 +62,8 @@ LAWS = [
 ]
 LONGER = [
     Law(task, n, steps, c, released)
-    for task in ("sum", "sgd") for n, steps, c in ((2, 10, 1), (5, 60, 1), (20, 60, 3), (4, 30, 3))
+    for task in ("sum", "sgd")
+    for n, steps, c in ((2, 10, 1), (5, 60, 1), (20, 60, 3), (4, 30, 3))
     for released in (False, True)
 ]
 
@@ -132,9 +135,12 @@ def test_moment_against_monte_carlo(task, released):
     n, steps, b, walks = 8, 80, 0.3, 500
     rng = np.random.default_rng(11)
     pairs = ~np.eye(n, dtype=bool)
-    weights = np.array([
-        np.exp(b * exposure.matrix(rng.integers(n, size=steps), n, task, released)[pairs]).mean() for _ in range(walks)
-    ])
+    weights = np.array(
+        [
+            np.exp(b * exposure.matrix(rng.integers(n, size=steps), n, task, released)[pairs]).mean()
+            for _ in range(walks)
+        ]
+    )
     slack = 6 * weights.std() / math.sqrt(walks)
     found = math.exp(moments.log_moment(Law(task, n, steps, 1, released), b))
     assert weights.mean() - slack <= found
@@ -236,8 +242,13 @@ def test_extreme_inputs_give_a_number_and_never_nan(task, sigma, n, steps):
 
 @pytest.mark.parametrize("path", ["known", "hidden"])
 def test_boundless_noise_hides_everything_and_a_boundless_contribution_nothing(path):
-    for sigma, sensitivity, epsilon in ((math.inf, 1.0, 0.0), (1e300, 1.0, 0.0), (1.0, 1e-320, 0.0),
-                                        (1.0, math.inf, math.inf), (1e-300, 1.0, math.inf)):  # fmt: skip
+    for sigma, sensitivity, epsilon in (
+        (math.inf, 1.0, 0.0),
+        (1e300, 1.0, 0.0),
+        (1.0, 1e-320, 0.0),
+        (1.0, math.inf, math.inf),
+        (1e-300, 1.0, math.inf),
+    ):
         bound = bounds.network_bound("sum", 20, 100, sigma, sensitivity, 1e-6, path=path)
         assert bound.epsilon == epsilon
         assert (bound.reason != "") == math.isinf(epsilon)
@@ -253,10 +264,21 @@ def test_orders_very_close_to_one_keep_their_precision():
 def test_no_noise_is_infinite_with_a_reason_and_nonsense_raises():
     assert bounds.network_bound("sum", 5, 5, 0.0, 1.0, 1e-6).reason == "sigma is 0: there is no noise"
     for bad in (
-        {"n_users": 1}, {"colluders": 5}, {"n_steps": -1}, {"delta": 0.0}, {"sigma": -1.0}, {"task": "mean"},
-        {"n_users": 5.5}, {"n_steps": 2.5}, {"n_steps": "5"}, {"colluders": 1.5}, {"cap": 0.5}, {"sigma": math.nan},
-        {"path": "secret"}, {"path": "hidden", "cap": 3},
-    ):  # fmt: skip
+        {"n_users": 1},
+        {"colluders": 5},
+        {"n_steps": -1},
+        {"delta": 0.0},
+        {"sigma": -1.0},
+        {"task": "mean"},
+        {"n_users": 5.5},
+        {"n_steps": 2.5},
+        {"n_steps": "5"},
+        {"colluders": 1.5},
+        {"cap": 0.5},
+        {"sigma": math.nan},
+        {"path": "secret"},
+        {"path": "hidden", "cap": 3},
+    ):
         good = {"task": "sum", "n_users": 5, "n_steps": 5, "sigma": 1.0, "sensitivity": 1.0, "delta": 1e-6}
         with pytest.raises(AccountingError):
             bounds.network_epsilon(**{**good, **bad})
@@ -279,9 +301,16 @@ def test_visits_is_exact_for_tails_below_the_precision_of_a_float(n, steps, delt
 
 @pytest.mark.parametrize(
     "bad",
-    [{"epsilon": math.inf}, {"sensitivity": math.inf}, {"topology": "star"}, {"privacy": "none"},
-     {"topology": "ring", "n_rounds": -1}, {"privacy": "local", "n_contributions": -1}, {"n_steps": 2.5}],
-)  # fmt: skip
+    [
+        {"epsilon": math.inf},
+        {"sensitivity": math.inf},
+        {"topology": "star"},
+        {"privacy": "none"},
+        {"topology": "ring", "n_rounds": -1},
+        {"privacy": "local", "n_contributions": -1},
+        {"n_steps": 2.5},
+    ],
+)
 def test_a_target_that_makes_no_sense_is_refused(bad):
     good = {"epsilon": 1.0, "delta": 1e-6, "sensitivity": 1.0, "n_users": 10, "n_steps": 50}
     with pytest.raises(AccountingError):
@@ -298,8 +327,16 @@ def test_calibrated_sigma_meets_its_target_and_a_tenth_of_a_percent_less_does_no
         assert bounds.network_epsilon(task, 30, 300, sigma * 0.999, *arguments, released=True, colluders=2) > 2.0
 
 
-@pytest.mark.parametrize("reached", [lambda x: 3 / x, lambda x: 9 * math.exp(-x), lambda x: 5.0 if x < 1.7 else 1.0,
-                                     lambda x: max(0.0, 4 - x**3), lambda x: math.inf if x < 2 else 1 / x])  # fmt: skip
+@pytest.mark.parametrize(
+    "reached",
+    [
+        lambda x: 3 / x,
+        lambda x: 9 * math.exp(-x),
+        lambda x: 5.0 if x < 1.7 else 1.0,
+        lambda x: max(0.0, 4 - x**3),
+        lambda x: math.inf if x < 2 else 1 / x,
+    ],
+)
 @pytest.mark.parametrize("start", [1e-4, 1.0, 1e5])
 def test_the_search_for_the_least_noise_needs_no_smooth_function(reached, start):
     calls = []

@@ -11,16 +11,27 @@ from network_dp import gaussian, printed
 ROOT = Path(__file__).resolve().parents[2]
 # Whatever calibrates, promises, runs or judges: none of these may reach a printed formula, however indirectly.
 DECIDING = (
-    "network_dp", "node", "analyzer", "coordinator_free_launcher.calibration", "coordinator_free_launcher.promise",
-    "coordinator_free_launcher.provision", "coordinator_free_launcher.finalise", "coordinator_free_launcher.enrol",
-    "coordinator_free_launcher.bundle", "coordinator_free_launcher.launch",
-)  # fmt: skip
+    "network_dp",
+    "node",
+    "analyzer",
+    "coordinator_free_launcher.calibration",
+    "coordinator_free_launcher.promise",
+    "coordinator_free_launcher.provision",
+    "coordinator_free_launcher.finalise",
+    "coordinator_free_launcher.enrol",
+    "coordinator_free_launcher.bundle",
+    "coordinator_free_launcher.launch",
+)
 # What shows printed formulas beside valid ones: the page of a report, the comparison table, the figures as published.
 # (`plan check` shows a row of the report's; tests/plan proves that the other rows do not depend on it.)
 SHOWING = (
-    "analyzer.report", "analyzer.as_json", "analyzer.terminal", "coordinator_free_launcher.bounds_tables",
-    "simulator.figures", "simulator.published",
-)  # fmt: skip
+    "analyzer.report",
+    "analyzer.as_json",
+    "analyzer.terminal",
+    "coordinator_free_launcher.bounds_tables",
+    "simulator.figures",
+    "simulator.published",
+)
 
 
 def import_graph():

@@ -12,16 +12,20 @@ from network_dp.moments import Law, log_moment
 
 LAWS = [
     Law(task, n, steps, c, released)
-    for task in ("sum", "sgd") for n, steps, c in ((3, 6, 1), (4, 5, 2)) for released in (False, True)
-]  # fmt: skip
+    for task in ("sum", "sgd")
+    for n, steps, c in ((3, 6, 1), (4, 5, 2))
+    for released in (False, True)
+]
 
 
 def all_exposures(law):
     observers = list(range(law.colluders))
-    return np.array([
-        exposure.matrix(path, law.n_users, law.task, law.released, colluders=observers)[law.n_users - 1, 0]
-        for path in itertools.product(range(law.n_users), repeat=law.n_steps)
-    ])
+    return np.array(
+        [
+            exposure.matrix(path, law.n_users, law.task, law.released, colluders=observers)[law.n_users - 1, 0]
+            for path in itertools.product(range(law.n_users), repeat=law.n_steps)
+        ]
+    )
 
 
 @pytest.mark.parametrize("law", LAWS, ids=str)

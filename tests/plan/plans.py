@@ -18,8 +18,11 @@ def users(n: int) -> list[dict[str, Any]]:
 
 
 RING_MEAN: dict[str, Any] = {
-    "walk": {"topology": "ring", "rounds": 2}, "task": {"kind": "mean"}, "noise": {"sigma": 1.0}, "users": users(3),
-}  # fmt: skip
+    "walk": {"topology": "ring", "rounds": 2},
+    "task": {"kind": "mean"},
+    "noise": {"sigma": 1.0},
+    "users": users(3),
+}
 
 
 def bent(changes: dict[str, Any]) -> dict[str, Any]:
@@ -60,10 +63,13 @@ def _tasks(draw: st.DrawFn) -> dict[str, Any]:
         case "sgd":
             task = {
                 "loss": draw(st.sampled_from(["logistic", "ridge", "smoothed_hinge"])),
-                "features": draw(st.integers(1, 9)), "intercept": draw(st.booleans()),
-                "step_size": draw(st.floats(1e-6, 1.0)), "radius": draw(_POSITIVE),
-                "schedule": draw(st.sampled_from(["constant", "inverse_sqrt"])), "label_bound": draw(_POSITIVE),
-            }  # fmt: skip
+                "features": draw(st.integers(1, 9)),
+                "intercept": draw(st.booleans()),
+                "step_size": draw(st.floats(1e-6, 1.0)),
+                "radius": draw(_POSITIVE),
+                "schedule": draw(st.sampled_from(["constant", "inverse_sqrt"])),
+                "label_bound": draw(_POSITIVE),
+            }
         case _:
             plain = _WORDS | st.integers(-9, 2**70) | st.booleans() | st.floats(allow_nan=False, allow_infinity=False)
             options = draw(st.dictionaries(_WORDS, plain, max_size=3))
@@ -84,11 +90,13 @@ def _noises(draw: st.DrawFn, task: dict[str, Any], ring: bool) -> dict[str, Any]
     size = draw(st.sampled_from([SIZES[mechanism], "epsilon"]))
     local = ring and task["kind"] == "sgd"
     return {
-        "mechanism": mechanism, size: draw(st.floats(1e-6, 0.9)), "delta": draw(st.floats(1e-12, 0.1)),
+        "mechanism": mechanism,
+        size: draw(st.floats(1e-6, 0.9)),
+        "delta": draw(st.floats(1e-12, 0.1)),
         "spread": ring and mechanism == "gaussian" and task["kind"] != "sgd" and draw(st.booleans()),
         "grid": 2.0 ** draw(st.integers(-60, 10)),
         "against": "local" if local else draw(st.sampled_from(["network", "local"])),
-    }  # fmt: skip
+    }
 
 
 @st.composite
@@ -97,21 +105,28 @@ def plans(draw: st.DrawFn) -> Plan:
     n, ring = draw(st.integers(3, 5)), draw(st.booleans())
     task = draw(_tasks())
     people = users(n)
-    people[0] |= _given({
-        "bind": draw(_maybe(st.just("0.0.0.0:4000"))), "data": draw(_maybe(_WORDS)),
-        "key": draw(_maybe(st.sampled_from(["0" * 64, "0123456789abcdef" * 4]))),
-    })  # fmt: skip
+    people[0] |= _given(
+        {
+            "bind": draw(_maybe(st.just("0.0.0.0:4000"))),
+            "data": draw(_maybe(_WORDS)),
+            "key": draw(_maybe(st.sampled_from(["0" * 64, "0123456789abcdef" * 4]))),
+        }
+    )
     values = {
         "name": draw(st.sampled_from(["a", "0-run", "x" * 62])),
-        "run_number": draw(st.integers(0, 99)), "insecure_seed": draw(_maybe(st.integers(0, 2**63 - 1))),
+        "run_number": draw(st.integers(0, 99)),
+        "insecure_seed": draw(_maybe(st.integers(0, 2**63 - 1))),
         "walk": {
-            "topology": "ring" if ring else "complete", "rounds" if ring else "steps": draw(st.integers(1, 999)),
+            "topology": "ring" if ring else "complete",
+            "rounds" if ring else "steps": draw(st.integers(1, 999)),
             "starter": f"user-{draw(st.integers(0, n - 1))}",
-            "release": draw(st.sampled_from(["all", "holder"])), "log_values": draw(st.booleans()),
+            "release": draw(st.sampled_from(["all", "holder"])),
+            "log_values": draw(st.booleans()),
         },
-        "task": task, "noise": draw(_noises(task, ring)),
+        "task": task,
+        "noise": draw(_noises(task, ring)),
         "caps": _given({"contributions": draw(_maybe(st.integers(1, 9))), "edge": None if ring else 3}),
         "timing": {"preset": draw(st.sampled_from(sorted(PRESETS))), "lease_s": draw(st.floats(0.1, 86400.0))},
         "users": people,
-    }  # fmt: skip
+    }
     return from_dict(_given(values))

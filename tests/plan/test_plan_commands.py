@@ -57,9 +57,11 @@ def test_check_shows_what_will_happen(tmp_path: Path) -> None:
 
 
 BOUNDS = {
-    "sum": ("--task", "sum"), "mean": ("--task", "mean"), "sgd": ("--task", "sgd", "--lipschitz", 1),
+    "sum": ("--task", "sum"),
+    "mean": ("--task", "mean"),
+    "sgd": ("--task", "sgd", "--lipschitz", 1),
     "histogram": ("--task", "histogram", "--buckets", 8),
-}  # fmt: skip
+}
 TABLES = [("ring", task) for task in KINDS if task != "sgd"] + [("complete", task) for task in KINDS]
 
 

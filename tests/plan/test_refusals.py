@@ -67,7 +67,8 @@ REFUSALS: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     "one user": ({**COMPLETE, "users": users(1)}, ("users: 1 given", "from 2")),
     "one bucket": ({"task": {"kind": "histogram", "buckets": 1}}, ("task.buckets", "1", "from 2")),
     "step beyond contraction": (
-        {**COMPLETE, "task": {**SGD, "step_size": 8.5}}, ("task.step_size", "8.5", "at most 2/beta = 8"),
+        {**COMPLETE, "task": {**SGD, "step_size": 8.5}},
+        ("task.step_size", "8.5", "at most 2/beta = 8"),
     ),
     "ridge without a ball": ({**COMPLETE, "task": {**SGD, "loss": "ridge"}}, ("task.radius", "ball")),
     "two users with one name": ({"users": [*users(2), {"name": "user-1", "address": "h:1"}]}, ("user-1", "differ")),
@@ -80,31 +81,37 @@ REFUSALS: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
         ("users[2].address", "host:0080", "differ"),
     ),
     "forwarding under network DP": (
-        {**COMPLETE, "caps": {"contributions": 1, "past": "forward"}}, ("caps.past", '"forward"', "local"),
+        {**COMPLETE, "caps": {"contributions": 1, "past": "forward"}},
+        ("caps.past", '"forward"', "local"),
     ),
     "forwarding on a ring": (
-        {"caps": {"contributions": 1, "past": "forward"}, "noise.against": "local"}, ("caps.past", '"noise"'),
+        {"caps": {"contributions": 1, "past": "forward"}, "noise.against": "local"},
+        ("caps.past", '"noise"'),
     ),
     "edge cap on a ring": ({"caps.edge": 1}, ("caps.edge", "caps.contributions")),
     "Laplace vectors": (
-        {"noise": {"mechanism": "laplace", "scale": 1.0}, "task.dimension": 2}, ("task.dimension", "2", "Gaussian"),
+        {"noise": {"mechanism": "laplace", "scale": 1.0}, "task.dimension": 2},
+        ("task.dimension", "2", "Gaussian"),
     ),
     "Laplace on the complete graph": (
-        {**COMPLETE, "noise": {"mechanism": "laplace", "scale": 1.0}}, ("noise.mechanism", '"laplace"', '"gaussian"'),
+        {**COMPLETE, "noise": {"mechanism": "laplace", "scale": 1.0}},
+        ("noise.mechanism", '"laplace"', '"gaussian"'),
     ),
     "randomised response for a mean": (
-        {"noise": {"mechanism": "rr", "gamma": 0.5}}, ("noise.mechanism", '"rr"', '"gaussian"'),
+        {"noise": {"mechanism": "rr", "gamma": 0.5}},
+        ("noise.mechanism", '"rr"', '"gaussian"'),
     ),
     "noise spread over a complete graph": ({**COMPLETE, "noise.spread": True}, ("noise.spread", "ring")),
     "starter from elsewhere": ({"walk.starter": "eve"}, ("walk.starter", '"eve"', "user of this plan")),
     "ring SGD against the network": (
-        {"task": SGD, "noise": {"epsilon": 1.0, "against": "network"}}, ("noise.against", '"network"', '"local"'),
+        {"task": SGD, "noise": {"epsilon": 1.0, "against": "network"}},
+        ("noise.against", '"network"', '"local"'),
     ),
     "option that is no number": (
         {"task": {"kind": "custom", "factory": "m:f", "sensitivity": 1.0, "options": {"x": math.nan}}},
         ("task.options.x", "NaN", "finite"),
     ),
-}  # fmt: skip
+}
 
 
 def test_the_plan_that_is_bent_is_valid() -> None:

@@ -36,9 +36,15 @@ class EndsTwice(Walk):
         next_to, next_step = self.next_hop(issuer, old_step - 1)
         noise = self.noise(issuer, self.plan.unit_count, None)
         fields: dict[str, Any] = {
-            "epoch": list(self.epoch), "visit": self.visits[issuer], "real": False, "units": self.plan.unit_count,
-            "dummies": None, "contribution": None, "noise": noise, "sent": self.mix(1, noise, None, None),
-        }  # fmt: skip
+            "epoch": list(self.epoch),
+            "visit": self.visits[issuer],
+            "real": False,
+            "units": self.plan.unit_count,
+            "dummies": None,
+            "contribution": None,
+            "noise": noise,
+            "sent": self.mix(1, noise, None, None),
+        }
         self._log_send(issuer, old_step - 1, next_to, next_step, fields)
         self.token = self.leave(issuer, next_to, fields)
         return next_to, next_step
@@ -116,9 +122,17 @@ def test_elements_of_who_only_started_do_not_cover_the_first_answer(tmp_path: Pa
     dummies = first[sent]["dummies"]
     start = {**first[visit], "step": 0, "visit": 1}
     issued = {
-        **first[sent], "step": 1, "to": "user-0", "tag": "0" * 64, "real": False, "units": 0, "contribution": None,
-        "noise": None, "sent": dummies, "visit": 1,
-    }  # fmt: skip
+        **first[sent],
+        "step": 1,
+        "to": "user-0",
+        "tag": "0" * 64,
+        "real": False,
+        "units": 0,
+        "contribution": None,
+        "noise": None,
+        "sent": dummies,
+        "visit": 1,
+    }
     for line in second:
         if "visit" in line:
             line["visit"] += 1

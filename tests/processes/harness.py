@@ -24,9 +24,16 @@ from node.tasks import Task, make_task
 
 #: Generous: on a busy machine a slow answer must not look like a dead user.
 PATIENT = {
-    "preset": "lan", "connect_timeout_s": 20.0, "offer_timeout_s": 30.0, "handoff_timeout_s": 30.0,
-    "retry_base_s": 0.05, "locate_timeout_s": 20.0, "lease_s": 90.0, "start_timeout_s": 90.0, "linger_s": 20.0,
-}  # fmt: skip
+    "preset": "lan",
+    "connect_timeout_s": 20.0,
+    "offer_timeout_s": 30.0,
+    "handoff_timeout_s": 30.0,
+    "retry_base_s": 0.05,
+    "locate_timeout_s": 20.0,
+    "lease_s": 90.0,
+    "start_timeout_s": 90.0,
+    "linger_s": 20.0,
+}
 
 Rows = Mapping[str, Sequence[Sequence[float]]]
 
@@ -180,6 +187,4 @@ def check_conserved(ran: Ran) -> None:
     real = sum(visit.left["real"] for visit in ran.walk)
     holder = next(result for result in ran.results.values() if result.get("value") is not None)
     assert holder["contributions"] == real
-    assert [visit.left["real"] for visit in ran.walk] == [
-        visit.left["contribution"] is not None for visit in ran.walk
-    ]
+    assert [visit.left["real"] for visit in ran.walk] == [visit.left["contribution"] is not None for visit in ran.walk]

@@ -27,8 +27,11 @@ LOGISTIC = {**SGD, "loss": "logistic"}
 RIDGE = {**SGD, "loss": "ridge", "radius": 2.0, "schedule": "inverse_sqrt"}
 HINGE = {**SGD, "loss": "smoothed_hinge", "radius": 5.0, "intercept": False}
 CUSTOM = {
-    "kind": "custom", "factory": "tests.tasks.test_own_task:mean_and_variance", "dimension": 2, "sensitivity": 1.5,
-}  # fmt: skip
+    "kind": "custom",
+    "factory": "tests.tasks.test_own_task:mean_and_variance",
+    "dimension": 2,
+    "sensitivity": 1.5,
+}
 
 NUMBERS = [[[0.25]], [[-0.75]], [[0.5]], [[1.0]]]
 VECTORS = [[[0.25, -1.0, 0.0]], [[0.5, 0.5, 0.5]], [[-0.125, 1.0, 0.75]], [[0.0, 0.0, -1.0]]]

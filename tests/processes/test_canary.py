@@ -27,9 +27,12 @@ def _numbers(text: str) -> set[str]:
 
 def test_values_appear_in_no_log_output_status_or_error(tmp_path: Path) -> None:
     plan = make_plan(
-        3, {"topology": "complete", "steps": 400, "min_live": 2}, {"kind": "mean"}, {"sigma": 0.5, "grid": 2.0**-34},
+        3,
+        {"topology": "complete", "steps": 400, "min_live": 2},
+        {"kind": "mean"},
+        {"sigma": 0.5, "grid": 2.0**-34},
         timing={"preset": "local", "lease_s": 20.0, "start_timeout_s": 90.0},
-    )  # fmt: skip
+    )
     run = bundles(plan, tmp_path, {name: [[value]] for name, value in DATA.items()})
     said = [_disturbed_run(run, plan.names)]
     for words in (["launch", run], ["launch", run, "--json"], ["status", run], ["status", run, "--json"]):
@@ -84,6 +87,10 @@ def _secrets(run: Path) -> set[str]:
     data = {str(value) for value in DATA.values()}
     clipped = {str(value) for value in (1.0, 0.0)}
     final = {str(abs(value * grid)) for value in ran.final.tolist()}
-    return {text for text in found | data if len(text.replace(".", "")) >= 7} - released - final - clipped - {
-        json.dumps(int(1 / grid))
-    }
+    return (
+        {text for text in found | data if len(text.replace(".", "")) >= 7}
+        - released
+        - final
+        - clipped
+        - {json.dumps(int(1 / grid))}
+    )

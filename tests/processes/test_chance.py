@@ -90,9 +90,14 @@ def test_error_of_a_vector_sum_is_unbiased_with_the_expected_spread(
     holder = next(result for result in ran.results.values() if result["value"] is not None)
     truth = np.sum([rows[visit.user][0] for visit in ran.steps], axis=0)
     std = sum_std(
-        0.5, topology=plan.walk.topology, n_users=3, n_rounds=plan.walk.rounds, n_steps=plan.walk.steps,
-        released=plan.walk.release == "all", spread=plan.noise.spread,
-    )  # fmt: skip
+        0.5,
+        topology=plan.walk.topology,
+        n_users=3,
+        n_rounds=plan.walk.rounds,
+        n_steps=plan.walk.steps,
+        released=plan.walk.release == "all",
+        spread=plan.noise.spread,
+    )
     z = (np.array(holder["value"]) - truth) / std
     assert 2 * stats.norm.sf(abs(z.sum()) / dimension**0.5) > ALARM / 2
     assert 2 * min(stats.chi2.cdf((z**2).sum(), dimension), stats.chi2.sf((z**2).sum(), dimension)) > ALARM / 2

@@ -17,9 +17,14 @@ GAUSSIAN = {"sigma": 0.5}
 
 
 def _ran(
-    tmp_path: Path, n: int, walk: dict[str, Any], *, noise: dict[str, Any] = GAUSSIAN, task: dict[str, Any] = SUM,
+    tmp_path: Path,
+    n: int,
+    walk: dict[str, Any],
+    *,
+    noise: dict[str, Any] = GAUSSIAN,
+    task: dict[str, Any] = SUM,
     **top: Any,
-) -> Ran:  # fmt: skip
+) -> Ran:
     plan = make_plan(n, walk, task, noise, **top)
     ran = run(plan, tmp_path, {name: [[i % 2]] for i, name in enumerate(plan.names)})
     assert ran.outcome.ok
@@ -68,9 +73,12 @@ def test_past_the_contribution_cap_a_visit_adds_noise_only(tmp_path: Path) -> No
 
 def test_in_local_mode_a_capped_user_forwards_unchanged(tmp_path: Path) -> None:
     ran = _ran(
-        tmp_path, 3, {"topology": "complete", "steps": 18}, noise={**GAUSSIAN, "against": "local"},
+        tmp_path,
+        3,
+        {"topology": "complete", "steps": 18},
+        noise={**GAUSSIAN, "against": "local"},
         caps={"contributions": 2, "past": "forward"},
-    )  # fmt: skip
+    )
     forwarded = [visit for visit in ran.steps if not visit.left["real"]]
     assert len(forwarded) >= 18 - 6
     assert all(visit.left["units"] == 0 and visit.left["sent"] == visit.came["received"] for visit in forwarded)
@@ -85,9 +93,13 @@ def test_ring_users_past_the_cap_keep_the_noise_rule(tmp_path: Path) -> None:
 def test_a_response_past_the_cap_is_one_uniform_element(tmp_path: Path) -> None:
     histogram = {"kind": "histogram", "buckets": 3}
     ran = _ran(
-        tmp_path, 3, {"topology": "complete", "steps": 15}, noise={"gamma": 0.5}, task=histogram,
+        tmp_path,
+        3,
+        {"topology": "complete", "steps": 15},
+        noise={"gamma": 0.5},
+        task=histogram,
         caps={"contributions": 1},
-    )  # fmt: skip
+    )
     capped = [visit for visit in ran.steps if not visit.left["real"]]
     assert len(capped) >= 12
     assert all(sum(visit.left["dummies"]) == 1 for visit in capped)

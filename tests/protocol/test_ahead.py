@@ -48,12 +48,14 @@ class Stage:
         self, folder: Path, *, numbers: int = NUMBERS, spread: bool = False, row_type: Any = np.int64, **walk: Any
     ) -> None:
         walk = walk or {"topology": "ring", "rounds": 3}
-        plan = from_dict({
-            "walk": {"log_values": False, "release": "holder", **walk},
-            "task": {"kind": "sum", "dimension": numbers, "lower": 0.0, "upper": 1.0},
-            "noise": {"sigma": 2.0, "spread": spread, "grid": 2.0**-20},
-            "users": [{"name": f"user-{i}", "address": f"127.0.0.1:{2000 + i}"} for i in range(4)],
-        })  # fmt: skip
+        plan = from_dict(
+            {
+                "walk": {"log_values": False, "release": "holder", **walk},
+                "task": {"kind": "sum", "dimension": numbers, "lower": 0.0, "upper": 1.0},
+                "noise": {"sigma": 2.0, "spread": spread, "grid": 2.0**-20},
+                "users": [{"name": f"user-{i}", "address": f"127.0.0.1:{2000 + i}"} for i in range(4)],
+            }
+        )
         task = make_task(plan)
         rows = np.arange(2 * numbers, dtype=row_type).reshape(2, numbers)
         worker, source = BoundTask(task, LocalData(rows, None, 0), plan.unit_count, 1), SystemSource()
@@ -120,9 +122,12 @@ def adopted(state: State, reckoned: Reckoned | None) -> bool:
 
 
 @given(
-    numbers=st.integers(8200, 90_000), pieces=st.lists(st.integers(1, 300_000), max_size=12), spread=st.booleans(),
-    units=st.integers(0, 9), ledger=st.tuples(*[st.integers(0, 9)] * 4),
-)  # fmt: skip
+    numbers=st.integers(8200, 90_000),
+    pieces=st.lists(st.integers(1, 300_000), max_size=12),
+    spread=st.booleans(),
+    units=st.integers(0, 9),
+    ledger=st.tuples(*[st.integers(0, 9)] * 4),
+)
 @settings(deadline=None, max_examples=60)
 def test_what_was_reckoned_ahead_is_what_the_transition_would_have_reckoned(
     numbers: int, pieces: list[int], spread: bool, units: int, ledger: tuple[int, ...]
@@ -286,10 +291,14 @@ def test_on_a_full_disk_it_is_not_begun_and_the_transition_meets_the_disk_itself
 @pytest.mark.parametrize(
     "why",
     [
-        {"grant": b"x" * 16}, {"hop": Hop(EPOCH, 6)}, {"hop": Hop(EPOCH, 3)}, {"hop": Hop((1, 0), 2)},
-        {"token": b""}, {"token": bytes(200)},
+        {"grant": b"x" * 16},
+        {"hop": Hop(EPOCH, 6)},
+        {"hop": Hop(EPOCH, 3)},
+        {"hop": Hop((1, 0), 2)},
+        {"token": b""},
+        {"token": bytes(200)},
     ],
-)  # fmt: skip
+)
 def test_a_hand_over_that_would_be_refused_starts_no_work(stage: Stage, why: dict[str, Any]) -> None:
     data = stage.token()
     assert stage.foresee(data) is not None
@@ -298,10 +307,17 @@ def test_a_hand_over_that_would_be_refused_starts_no_work(stage: Stage, why: dic
 
 @pytest.mark.parametrize(
     "change",
-    [{"grants": {}}, {"draining": True}, {"disk_full": True}, {"durable": START._replace(mark=HOP)},
-     {"durable": START._replace(rejoined=True)}, {"durable": START._replace(final=True)},
-     {"grants": {SENDER: Grant(GRANT, HOP, NOW)}}, {"down": dict.fromkeys((0, 2, 3), NOW + 9.0)}],
-)  # fmt: skip
+    [
+        {"grants": {}},
+        {"draining": True},
+        {"disk_full": True},
+        {"durable": START._replace(mark=HOP)},
+        {"durable": START._replace(rejoined=True)},
+        {"durable": START._replace(final=True)},
+        {"grants": {SENDER: Grant(GRANT, HOP, NOW)}},
+        {"down": dict.fromkeys((0, 2, 3), NOW + 9.0)},
+    ],
+)
 def test_a_user_that_would_not_take_it_starts_no_work(stage: Stage, change: dict[str, Any]) -> None:
     stage.state = stage.state._replace(**change)
     assert stage.foresee(stage.token()) is None

@@ -37,7 +37,12 @@ def test_the_error_of_a_mean_is_what_the_theory_expects(make_plan: MakePlan, top
     found = means(plan, values, runs)
     key: dict[str, Any] = {"n_rounds": length} if topology == "ring" else {"n_steps": length}
     expected = utility.mean_std(
-        2.0, topology=topology, n_users=5, released=True, value_std=float(np.std(values)), **key  # type: ignore[arg-type]
+        2.0,
+        topology=topology,
+        n_users=5,
+        released=True,
+        value_std=float(np.std(values)),
+        **key,  # type: ignore[arg-type]
     )
     # seeded; a fresh seed fails with probability below 1e-6 (5.3 standard errors of mean and of std)
     assert abs(found.mean() - np.mean(values)) < 5.3 * expected / math.sqrt(runs)

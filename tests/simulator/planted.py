@@ -33,9 +33,17 @@ def redraw_noise_on_resend(patch: pytest.MonkeyPatch) -> None:
             contribution = None if line["contribution"] is None else np.array(line["contribution"])
             route, again = Route(custody.next, custody.out_hop.step), token._replace(payload=mixed.payload)
             state = visit.route_to(
-                ctx, state, route, again, inputs, {}, real=custody.real, units=custody.units, contribution=contribution,
+                ctx,
+                state,
+                route,
+                again,
+                inputs,
+                {},
+                real=custody.real,
+                units=custody.units,
+                contribution=contribution,
                 mixed=mixed,
-            )  # fmt: skip
+            )
         return handover.granted(ctx, state._replace(phase=Phase.OFFERING), answer, inputs)
 
     key = (Phase.OFFERING, "granted")

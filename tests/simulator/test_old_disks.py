@@ -56,9 +56,14 @@ def after_the_end(name: str, seeds: int) -> Iterator[Schedule]:
 
 @pytest.mark.parametrize(
     "name",
-    ["ring n=4 K=2 slow", "ring n=6 K=1 cap", "complete n=5 T=8 caps", "complete n=4 T=6 slow",
-     "complete n=4 T=6 forward"],
-)  # fmt: skip
+    [
+        "ring n=4 K=2 slow",
+        "ring n=6 K=1 cap",
+        "complete n=5 T=8 caps",
+        "complete n=4 T=6 slow",
+        "complete n=4 T=6 forward",
+    ],
+)
 def test_an_old_disk_at_any_moment_breaks_nothing(name: str) -> None:
     assert failures(any_moment(name, 4)) == []
 

@@ -43,9 +43,12 @@ def test_a_number_out_of_bounds_is_found_wherever_it_is(at: int, make_plan: Make
     task = make_task(make_plan({"kind": "sum", "dimension": LONG, "lower": 0.0, "upper": 1.0}, GAUSS))
     payload = np.zeros(LONG, np.int64)
     for number, fits in (
-        (PAYLOAD_LIMIT, True), (-PAYLOAD_LIMIT, True), (PAYLOAD_LIMIT + 1, False), (-PAYLOAD_LIMIT - 1, False),
+        (PAYLOAD_LIMIT, True),
+        (-PAYLOAD_LIMIT, True),
+        (PAYLOAD_LIMIT + 1, False),
+        (-PAYLOAD_LIMIT - 1, False),
         (np.iinfo(np.int64).min, False),
-    ):  # fmt: skip
+    ):
         payload[at] = number
         if fits:
             task.validate(payload)

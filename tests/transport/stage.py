@@ -34,13 +34,20 @@ ANSWER_S = 30.0
 
 def provisioned(folder: Path, n: int) -> Path:
     """Bundles of n users on free ports, without data."""
-    plan = from_dict({
-        "walk": {"topology": "complete", "steps": 10},
-        "task": {"kind": "mean"},
-        "noise": {"sigma": 1.0},
-        "timing": {"preset": "lan", "offer_timeout_s": ANSWER_S, "handoff_timeout_s": ANSWER_S, "locate_timeout_s": 5},
-        "users": [{"name": f"user-{i}", "address": f"127.0.0.1:{20000 + i}"} for i in range(n)],
-    })  # fmt: skip
+    plan = from_dict(
+        {
+            "walk": {"topology": "complete", "steps": 10},
+            "task": {"kind": "mean"},
+            "noise": {"sigma": 1.0},
+            "timing": {
+                "preset": "lan",
+                "offer_timeout_s": ANSWER_S,
+                "handoff_timeout_s": ANSWER_S,
+                "locate_timeout_s": 5,
+            },
+            "users": [{"name": f"user-{i}", "address": f"127.0.0.1:{20000 + i}"} for i in range(n)],
+        }
+    )
     return provision(with_free_ports(plan), folder / "run")
 
 
@@ -96,9 +103,16 @@ async def serving(run: Path, index: int = 0, token_bytes: int = TOKEN_BYTES) -> 
     """User ``index`` serves on its own address."""
     own, recorder = bundle(run, index), Recorder()
     service = PeerService(
-        Directory(own.public), frame(run), index, own.public.plan.names, token_bytes, recorder,
-        lambda: ("IDLE", False), "test", recorder.arriving,
-    )  # fmt: skip
+        Directory(own.public),
+        frame(run),
+        index,
+        own.public.plan.names,
+        token_bytes,
+        recorder,
+        lambda: ("IDLE", False),
+        "test",
+        recorder.arriving,
+    )
     health = HealthService(service)
     health.serving = True
     server = await start_server(own, service, health)
@@ -110,9 +124,13 @@ async def serving(run: Path, index: int = 0, token_bytes: int = TOKEN_BYTES) -> 
 
 @asynccontextmanager
 async def sender(
-    run: Path, index: int, *, at: Mapping[int, str] | None = None, token_bytes: int = TOKEN_BYTES,
+    run: Path,
+    index: int,
+    *,
+    at: Mapping[int, str] | None = None,
+    token_bytes: int = TOKEN_BYTES,
     warm_channels: int = 4,
-) -> AsyncIterator[Client]:  # fmt: skip
+) -> AsyncIterator[Client]:
     """The sending side of user ``index``; ``at``: addresses other than the plan's."""
     own = bundle(run, index)
     client = Client(own, frame(run), at or moved(own), token_bytes, warm_channels)

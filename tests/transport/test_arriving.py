@@ -47,9 +47,15 @@ class User:
         self.view = ViewLog(folder / "view.jsonl", "{}")
         self.nobody: Any = Nobody()
         self.runtime = Runtime(
-            self.stage.ctx, self.stage.journal, self.view, self.nobody, SeededDice(seeded("arriving", 1)),
-            Stock(lambda: self.stage.supplies, least=1, aside=False), lambda effect: None, lambda step: None,
-        )  # fmt: skip
+            self.stage.ctx,
+            self.stage.journal,
+            self.view,
+            self.nobody,
+            SeededDice(seeded("arriving", 1)),
+            Stock(lambda: self.stage.supplies, least=1, aside=False),
+            lambda effect: None,
+            lambda step: None,
+        )
         self.runtime.begin(again=False)
 
     async def grant(self) -> bytes:

@@ -88,11 +88,12 @@ def test_a_key_nobody_pinned_is_denied_and_logged_without_payload(run: Path, cap
             assert await code_of(stream.read()) is grpc.StatusCode.PERMISSION_DENIED
             publish = stub.Publish(iter([pb.PublishRequest(context=context, end=CANARY[:16], token=CANARY)]))
             for call in (
-                stub.Locate(pb.LocateRequest(context=context)), stub.Fence(pb.FenceRequest(context=context)), publish,
-                stub.Status(pb.StatusRequest()), health_pb2_grpc.HealthStub(channel).Check(
-                    health_pb2.HealthCheckRequest()
-                ),
-            ):  # fmt: skip
+                stub.Locate(pb.LocateRequest(context=context)),
+                stub.Fence(pb.FenceRequest(context=context)),
+                publish,
+                stub.Status(pb.StatusRequest()),
+                health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest()),
+            ):
                 assert await code_of(call) is grpc.StatusCode.PERMISSION_DENIED
             assert recorder.asked == []
             assert await _still_serves(run)
@@ -127,9 +128,11 @@ def test_ones_own_identity_may_call_health_and_status_only(run: Path) -> None:
             assert (await stub.Status(pb.StatusRequest())).phase == "IDLE"
             stream = stub.Hop(iter([pb.HopRequest(context=context, offer=pb.Offer())]))
             for call in (
-                stream.read(), stub.Locate(pb.LocateRequest(context=context)),
-                stub.Fence(pb.FenceRequest(context=context)), stub.Publish(iter([pb.PublishRequest(context=context)])),
-            ):  # fmt: skip
+                stream.read(),
+                stub.Locate(pb.LocateRequest(context=context)),
+                stub.Fence(pb.FenceRequest(context=context)),
+                stub.Publish(iter([pb.PublishRequest(context=context)])),
+            ):
                 assert await code_of(call) is grpc.StatusCode.PERMISSION_DENIED
             assert recorder.asked == []
 

@@ -237,9 +237,12 @@ _secrets = st.binary(min_size=16, max_size=16)
 _whys = st.sampled_from(Why)
 _results = st.builds(Result, _epochs, _secrets, st.binary(max_size=50))
 _answers = (
-    st.builds(Granted, _secrets) | st.just(Already()) | st.just(Accepted())
-    | st.builds(Declined, _whys, _epochs) | st.builds(Refused, _whys, _epochs)
-)  # fmt: skip
+    st.builds(Granted, _secrets)
+    | st.just(Already())
+    | st.just(Accepted())
+    | st.builds(Declined, _whys, _epochs)
+    | st.builds(Refused, _whys, _epochs)
+)
 
 
 @given(_hops, st.integers(0, 2**64 - 1), _answers)
