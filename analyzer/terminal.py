@@ -15,7 +15,13 @@ from analyzer.judge import Analysis
 from analyzer.report.as_printed import as_printed
 from analyzer.verdict import Check, Status, worst_first
 
-_STYLE = {Status.PASS: "green", Status.FAIL: "bold red", Status.UNKNOWN: "yellow"}
+_STYLE = {
+    Status.PASS: "green",
+    Status.PARTIAL: "green",
+    Status.UNKNOWN: "yellow",
+    Status.OVERSPENT: "bold yellow",
+    Status.FAIL: "bold red",
+}
 _EVIDENCE = 3
 _WIDE = 140
 

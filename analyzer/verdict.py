@@ -14,15 +14,20 @@ SCHEMA: Final = "network-dp/verdict/1"
 
 
 class Status(StrEnum):
-    """UNKNOWN means too little evidence: it is neither good news nor bad."""
+    """The exit codes leave 2 to bad input and 70 to a crash, so that a script can tell them from a verdict."""
 
     PASS = "PASS"  # noqa: S105  (a verdict, not a password)
+    PARTIAL = "PARTIAL"  # all that was handed over on purpose was looked at and is right; values were left out
+    UNKNOWN = "UNKNOWN"  # evidence is missing: neither good news nor bad
+    OVERSPENT = "OVERSPENT"  # an honest run that cost more than its plan reserved for faults
     FAIL = "FAIL"
-    UNKNOWN = "UNKNOWN"
 
     @property
     def exit_code(self) -> int:
-        return {"PASS": 0, "FAIL": 1, "UNKNOWN": 2}[self.value]
+        return {"PASS": 0, "PARTIAL": 0, "FAIL": 1, "UNKNOWN": 3, "OVERSPENT": 4}[self.value]
+
+
+_WORST_FIRST: Final = tuple(reversed(Status))
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,12 +48,9 @@ class Check:
 
 
 def overall(checks: Iterable[Check]) -> Status:
-    """FAIL if anything failed, else UNKNOWN if anything is unknown, else PASS."""
+    """The worst status of any check; without a check nothing is known."""
     statuses = {check.status for check in checks}
-    for status in (Status.FAIL, Status.UNKNOWN):
-        if status in statuses:
-            return status
-    return Status.PASS if statuses else Status.UNKNOWN
+    return next((status for status in _WORST_FIRST if status in statuses), Status.UNKNOWN)
 
 
 def status_of(findings: Findings, enough: bool = True) -> Status:
@@ -108,6 +110,5 @@ def from_findings(
 
 
 def worst_first(checks: Sequence[Check]) -> list[Check]:
-    """For a reader in a hurry: failures, then unknowns, then what passed, each in the order it was checked."""
-    order = {Status.FAIL: 0, Status.UNKNOWN: 1, Status.PASS: 2}
-    return sorted(checks, key=lambda check: order[check.status])
+    """For a reader in a hurry: failures first, what passed last, each in the order it was checked."""
+    return sorted(checks, key=lambda check: _WORST_FIRST.index(check.status))

@@ -1,6 +1,7 @@
 """``network-dp analyze`` and ``network-dp export``: the offline side of the command line.
 
-Exit codes of ``analyze``: 0 PASS, 1 FAIL, 2 UNKNOWN, 4 input that cannot be read as the logs of one run.
+Exit codes of ``analyze``: 0 PASS or PARTIAL, 1 FAIL, 3 UNKNOWN, 4 OVERSPENT; 2 input that cannot be read as the logs of
+one run.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from typing import Annotated, Final
 
 import typer
 
-BAD_INPUT: Final = 4
+BAD_INPUT: Final = 2
 
 Logs = Annotated[list[Path], typer.Argument(help="A run's directory, or any number of view logs (plain or gzip).")]
 PlanFile = Annotated[Path | None, typer.Option("--plan", help="The plan, if it does not lie beside or above the logs.")]
@@ -42,7 +43,7 @@ def analyze(
     max_colluders: MaxColluders = 1,
     truth: Truth = None,
 ) -> None:
-    """Check what happened in a run against what the theory promises: PASS, FAIL or UNKNOWN."""
+    """Check what happened in a run against what the theory promises: PASS, PARTIAL, UNKNOWN, OVERSPENT or FAIL."""
     from analyzer.analysis import analyze_runs
     from analyzer.errors import InputError
     from analyzer.truth import read_truth

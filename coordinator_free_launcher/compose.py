@@ -25,7 +25,7 @@ _HEAD: Final = """\
 #   {command}
 #
 # provision makes keys and bundles once and ends; each user's node walks and ends; analyze prints the result, writes the
-# report to {report} and ends with 0 (PASS), 1 (FAIL) or 2 (UNKNOWN). `down` keeps the users' disks, `up` goes on
+# report to {report} and ends with the verdict's exit code. `down` keeps the users' disks, `up` goes on
 # where they stopped, `down -v` forgets everything.{generated}
 
 x-confined: &confined

@@ -2,7 +2,7 @@
 
 ``python -m coordinator_free_launcher.container_report PUBLIC VIEWS OUT`` reads the plan (and the truth, in a demo) from
 PUBLIC, the exported views and results the users handed over from VIEWS/NAME, prints the result and the verdict, and
-writes OUT/result.json and OUT/report.html. Ends with the verdict's code: 0 PASS, 1 FAIL, 2 UNKNOWN.
+writes OUT/result.json and OUT/report.html. Ends with the verdict's exit code.
 """
 
 from __future__ import annotations

@@ -23,6 +23,8 @@ abandoned   the branch this user had a part in was given up: epoch (the old one)
 result      the final result, as published: epoch, value (payload; null when the holder keeps it), contributions,
             dummies, time
 peer        a neighbour was found down or up again: peer, state ("down" | "up"), time
+rejoined    a lost, old or damaged disk came back: time. Lines of this user before it may be missing; visit numbers
+            after it are above all before it
 clipped     values of the own data outside the public bounds: count (the user's own business; never exported)
 =========== ================================================================================================
 
@@ -62,12 +64,13 @@ FIELDS: Final[Mapping[str, tuple[frozenset[str], frozenset[str]]]] = {
     "abandoned": (frozenset({"epoch", "step", "by"}), frozenset({"time"})),
     "result": (frozenset({"epoch"}), frozenset({"value", "contributions", "dummies", "time"})),
     "peer": (frozenset({"peer", "state"}), frozenset({"time"})),
+    "rejoined": (frozenset(), frozenset({"time"})),
     "clipped": (frozenset({"count"}), frozenset()),
 }
 
 #: What depends on data, on noise or on the clock: never in an exported log.
 VALUE_FIELDS: Final = frozenset({"received", "contribution", "noise", "sent", "dummies", "value", "time"})
-EXPORTED_KINDS: Final = frozenset({"header", "visit", "sent", "accepted", "finish", "abandoned", "result"})
+EXPORTED_KINDS: Final = frozenset({"header", "visit", "sent", "accepted", "finish", "abandoned", "result", "rejoined"})
 
 Epoch = tuple[int, int]
 

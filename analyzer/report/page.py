@@ -18,6 +18,8 @@ from analyzer.verdict import Check, Status, worst_first
 _CARDS: Final = 40
 _SAYS: Final = {
     Status.PASS: "Everything that could be checked is as the theory promises.",
+    Status.PARTIAL: "Everything that was handed over is as the theory promises; some things were kept back on purpose.",
+    Status.OVERSPENT: "The run is right, but its faults cost more than the plan reserved for them.",
     Status.FAIL: "Something is not as it must be. Look at the checks marked FAIL.",
     Status.UNKNOWN: "Nothing is wrong in what was handed over, but it is too little to say that all is well.",
 }

