@@ -129,8 +129,9 @@ def out_of_bounds(plan: Plan, contribution: Payload) -> str | None:
     match task:
         case HistogramTask():
             one = round(1.0 / unit)
-            good = sorted(contribution)[-1] == one and sum(map(abs, contribution)) == one
-            return None if good else "its contribution is not one single bucket"
+            shares = task.rows == "average" and plan.noise.mechanism != "rr"
+            good = min(contribution) >= 0 and sum(contribution) == one and (shares or max(contribution) == one)
+            return None if good else f"its contribution is not {'shares of all buckets' if shares else 'one bucket'}"
         case SumTask() if task.norm is not None:
             size = math.hypot(*contribution) * unit
             limit = task.norm + math.sqrt(task.dimension) * unit / 2

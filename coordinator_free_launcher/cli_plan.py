@@ -10,7 +10,7 @@ import typer
 
 from coordinator_free_launcher.cli_identity import fail, read_plan
 from coordinator_free_launcher.rows import Row
-from network_dp.plan import Plan, PlanError
+from network_dp.plan import HistogramTask, Plan, PlanError, SgdTask, SumTask
 
 plans = typer.Typer(help="Write a plan, and see what it promises before anything runs.", no_args_is_help=True)
 
@@ -80,6 +80,7 @@ def describe(plan: Plan) -> dict[str, tuple[Any, str]]:
     label = {"gaussian": "sigma", "laplace": "scale", "rr": "gamma"}[noise.mechanism]
     facts: dict[str, tuple[Any, str]] = {
         "task": (plan.task.kind, f"{walk.topology}, {plan.n} users, {plan.total_steps} steps"),
+        **_rows(plan),
         "release": (walk.release, "who gets the result"),
         label: (size, f"{noise.mechanism} noise, sensitivity {plan.sensitivity:g}, grid {noise.grid:g}"),
         "min_live": (walk.min_live, "promises hold while at least this many users are alive"),
@@ -88,6 +89,23 @@ def describe(plan: Plan) -> dict[str, tuple[Any, str]]:
     if plan.insecure_seed is not None:
         facts["INSECURE"] = (plan.insecure_seed, "noise and routing are seeded: for tests only")
     return facts
+
+
+def _rows(plan: Plan) -> dict[str, tuple[Any, str]]:
+    """What several rows of one user mean; a task of the user's own decides that itself."""
+    match plan.task:
+        case SumTask(rows="average"):
+            return {"rows": ("average", "a user's value is the average of its rows, each clipped to the bounds first")}
+        case HistogramTask(rows="average"):
+            meaning = "takes one row per user" if plan.noise.mechanism == "rr" else "the shares of a user's rows"
+            return {"rows": ("average", meaning)}
+        case SumTask() | HistogramTask():
+            most = f"at most {plan.most_contributions} rows per user"
+            return {"rows": ("per_visit", f"visit k contributes row k, after the last row the first again; {most}")}
+        case SgdTask():
+            return {"rows": ("average", "a contribution is the average gradient of all rows of a user")}
+        case _:
+            return {}
 
 
 def comparison(plan: Plan, colluders: int = 1) -> list[Row]:

@@ -28,8 +28,10 @@ class Wish:
 _TASKS = {
     "sum": """dimension = 1
 lower = 0.0                  # public bounds of every value; what lies outside is clipped
-upper = 1.0""",
-    "histogram": "buckets = 8                  # every user holds a bucket 0 .. 7",
+upper = 1.0
+rows = "average"             # average: one value per user, the mean of its rows; per_visit: visit k takes row k""",
+    "histogram": """buckets = 8                  # every row is a bucket 0 .. 7
+rows = "average"             # average: the shares of a user's rows (rr: one row); per_visit: visit k takes row k""",
     "sgd": """loss = "logistic"            # logistic, ridge or smoothed_hinge
 features = 30
 intercept = true

@@ -8,7 +8,7 @@ from typing import Literal
 
 from coordinator_free_launcher.rows import Row
 from network_dp import utility
-from network_dp.plan import Plan, SgdTask
+from network_dp.plan import HistogramTask, Plan, SgdTask, SumTask
 
 
 def promises(plan: Plan, colluders: int = 1) -> list[Row]:
@@ -45,6 +45,8 @@ def _if_hidden(plan: Plan, colluders: int) -> Row:
         return row(None, "no bound is offered for randomised response")
     if plan.caps.contributions is not None or plan.caps.edge is not None:
         return row(None, "a cap makes contributions depend on the visit count: no hidden-path bound")
+    if isinstance(plan.task, SumTask | HistogramTask) and plan.task.rows == "per_visit":
+        return row(None, "one row per visit makes contributions depend on the visit count: no hidden-path bound")
     if plan.walk.min_live <= colluders:
         return row(None, "nobody is left to protect")
     assert plan.noise.sigma is not None

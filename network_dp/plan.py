@@ -21,6 +21,7 @@ Durability = Literal["machine", "process"]
 Mechanism = Literal["gaussian", "laplace", "rr"]
 Against = Literal["network", "local"]
 PastCap = Literal["noise", "forward"]
+Rows = Literal["average", "per_visit"]
 
 SCHEMA = 1
 
@@ -56,21 +57,31 @@ class Walk:
 
 @dataclass(frozen=True, slots=True)
 class SumTask:
-    """Sum or mean of vectors with every coordinate in [lower, upper]; ``norm`` bounds the L2 norm instead."""
+    """Sum or mean of vectors with every coordinate in [lower, upper]; ``norm`` bounds the L2 norm instead.
+
+    ``rows``: what several rows of one user mean. "average": each row is clipped, and their average is the user's one
+    value, the same at every visit. "per_visit": visit k contributes row k, after the last row the first again.
+    """
 
     kind: Literal["sum", "mean"]
     dimension: int
     lower: float
     upper: float
     norm: float | None
+    rows: Rows = "average"
 
 
 @dataclass(frozen=True, slots=True)
 class HistogramTask:
-    """Counts over buckets 0 .. buckets-1; every user holds one bucket index (or a sequence of them)."""
+    """Counts over buckets 0 .. buckets-1; a row is one bucket index.
+
+    ``rows``: "average" contributes the shares of the user's rows in the buckets (randomised response takes one row
+    only); "per_visit": visit k contributes row k, after the last row the first again.
+    """
 
     kind: Literal["histogram"]
     buckets: int
+    rows: Rows = "average"
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,6 +223,12 @@ class Plan:
         return self.walk.steps
 
     @property
+    def most_contributions(self) -> int:
+        """Most real contributions that one user can make: its rounds, or all steps of a random walk, up to its cap."""
+        visits = self.walk.rounds if self.walk.rounds is not None else self.total_steps
+        return visits if self.caps.contributions is None else min(visits, self.caps.contributions)
+
+    @property
     def majority(self) -> int:
         return self.n // 2 + 1
 
@@ -229,7 +246,9 @@ class Plan:
     def sensitivity(self) -> float:
         """L2 sensitivity Delta of one contribution under replacement of one user's data (theory.md 2, 7, 8.4).
 
-        Rounding to the grid adds at most sqrt(d) * grid for vectors; scalar bounds are moved onto the grid.
+        Rounding to the grid adds at most sqrt(d) * grid for vectors; scalar bounds are moved onto the grid. Averages
+        of rows within the bounds keep them (they are convex), and shares are rounded to sum to one: two vectors of
+        non-negative numbers with sum 1 are at most sqrt(2) apart. So ``rows`` does not enter.
         For randomised response it is not used (the accountant works on the mechanism itself).
         """
         task, grid = self.task, self.noise.grid or 0.0

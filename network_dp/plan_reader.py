@@ -33,6 +33,7 @@ from network_dp.plan import (
 
 NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
 FACTORY = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
+ROWS = ("average", "per_visit")
 MAX_USERS = 100_000
 MAX_DIMENSION = 1 << 23  # 64 MiB of 8-byte numbers
 HANDOVER_LEAST_S = 0.2  # four times as long as users take, at most, to tell that a token was taken
@@ -218,11 +219,13 @@ def _task(table: _Table) -> TaskSpec:
                 lower=table.real("lower", 0.0),
                 upper=table.real("upper", 1.0),
                 norm=table.real("norm", None, above=0.0),
+                rows=table.choice("rows", ROWS, "average"),
             )
             if task.lower >= task.upper:
                 raise table.fail("lower", task.lower, f"must be below upper = {task.upper:g}")
         case "histogram":
-            task = HistogramTask(kind=kind, buckets=table.whole("buckets", 2, MAX_DIMENSION))
+            buckets = table.whole("buckets", 2, MAX_DIMENSION)
+            task = HistogramTask(kind=kind, buckets=buckets, rows=table.choice("rows", ROWS, "average"))
         case "sgd":
             task = _sgd(table)
         case _:

@@ -49,13 +49,18 @@ class AdditiveTask(ABC):
     @abstractmethod
     def finish(self, payload: Payload, tally: Tally) -> Mapping[str, Any]: ...
 
-    def grid_rows(self, values: NDArray[np.float64], clipped: int = 0) -> LocalData:
-        """Checked rows (rows, dimension) in data units, as the grid integers that will be contributed."""
+    def grid_rows(self, values: NDArray[np.float64], clipped: int = 0, checked: int = 0) -> LocalData:
+        """Checked rows (rows, dimension) in data units, as the grid integers that will be contributed.
+
+        Visit k contributes row k, after the last row the first again: one row is the same at every visit."""
         if values.ndim != 2 or values.shape[1] != self.dimension:
             raise TaskError(f"rows must have {self.dimension} columns")
         if not (np.abs(values) <= coordinate_bound(self.plan)).all():
             raise TaskError("a row exceeds the bound of its coordinates: the task must clip it")
-        return LocalData(to_grid(values, self.grid), None, clipped)
+        most = self.plan.most_contributions
+        if len(values) > most and type(self).contribution is AdditiveTask.contribution:
+            raise TaskError(f"{len(values)} rows, of which at most {most} can be contributed: make fewer of them")
+        return LocalData(to_grid(values, self.grid), None, clipped, checked or values.size)
 
     def initial(self, source: Source) -> Payload:
         return np.zeros(self.dimension, dtype=np.int64)

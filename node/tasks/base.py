@@ -50,14 +50,15 @@ class Noise:
 
 @dataclass(frozen=True)
 class LocalData:
-    """One user's checked data, in the form its task works on; `clipped` values lay outside the public bounds."""
+    """One user's checked data, in the form its task works on; `clipped` of `checked` values lay outside the bounds."""
 
     rows: Payload
     labels: NDArray[np.float64] | None
     clipped: int
+    checked: int = 0
 
     def row(self, index: int) -> Payload:
-        """x^index (1-based): a user with one row repeats it, a sequence starts again after its last element."""
+        """x^index (1-based): a user with one value repeats it, a sequence starts again after its last element."""
         row: Payload = self.rows[(index - 1) % len(self.rows)]
         return row
 

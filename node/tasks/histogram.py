@@ -13,23 +13,33 @@ from network_dp.plan import HistogramTask, Plan, PlanError
 from node.noise import Source, respond, response_coins, uniform_below
 from node.tasks.additive import AdditiveTask, add
 from node.tasks.base import LocalData, Noise, Payload, PayloadError, Tally, TaskError, require_full_noise
-from node.tasks.data import Table
+from node.tasks.data import DataError, Table
+from node.tasks.rows import expect_usable, shares
 
 
 class GaussianHistogram(AdditiveTask):
-    """One-hot vectors with Gaussian noise on every count: a replaced user changes two counts, Delta = sqrt(2)."""
+    """Shares of the user's rows in the buckets, or one row's one-hot vector, with Gaussian noise on every count.
+
+    Either is a vector of non-negative numbers with sum 1, and two of them are at most sqrt(2) apart.
+    """
 
     def __init__(self, plan: Plan, spec: HistogramTask) -> None:
         super().__init__(plan, spec.buckets)
+        self.averaged = spec.rows == "average"
         if self.grid > 1:
             raise PlanError(f"noise.grid = {self.grid:g}: must be at most 1, so that a count of one lies on the grid")
 
     def prepare(self, table: Table) -> LocalData:
         buckets, clipped = bucket_indices(table, self.dimension)
-        return LocalData(buckets, None, clipped)
+        checked, one = len(buckets), round(1 / self.grid)
+        if self.averaged:
+            return LocalData(shares(buckets[:, 0], self.dimension, one)[np.newaxis], None, clipped, checked)
+        expect_usable(self.plan, table)
+        return LocalData(buckets, None, clipped, checked)
 
     def contribution(self, received: Payload, data: LocalData, index: int) -> Payload:
-        return one_hot(int(data.row(index)[0]), self.dimension) * round(1 / self.grid)
+        row = data.row(index)
+        return row if self.averaged else one_hot(int(row[0]), self.dimension) * round(1 / self.grid)
 
     def finish(self, payload: Payload, tally: Tally) -> Mapping[str, Any]:
         return histogram_estimate(self.values_of(payload), tally)
@@ -50,6 +60,8 @@ class ResponseHistogram:
     def __init__(self, plan: Plan, spec: HistogramTask) -> None:
         if plan.noise.gamma is None:
             raise PlanError("noise.gamma is missing: provisioning must compute it before a run")
+        self.plan = plan
+        self.averaged = spec.rows == "average"
         self.gamma = plan.noise.gamma
         self.dimension = spec.buckets
         self.quick = True
@@ -59,7 +71,13 @@ class ResponseHistogram:
 
     def prepare(self, table: Table) -> LocalData:
         buckets, clipped = bucket_indices(table, self.dimension)
-        return LocalData(buckets, None, clipped)
+        if self.averaged and len(buckets) > 1:
+            raise DataError(
+                f"{table.file}: has {len(buckets)} rows, and a randomised response says one bucket per user: "
+                'give one row, or let the plan say task.rows = "per_visit"'
+            )
+        expect_usable(self.plan, table)
+        return LocalData(buckets, None, clipped, len(buckets))
 
     def initial(self, source: Source) -> Payload:
         return self._uniform_elements(self.opening_dummies, source)

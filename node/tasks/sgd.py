@@ -71,9 +71,9 @@ class Sgd:
             wrong = np.flatnonzero(~np.isin(labels, (-1.0, 0.0, 1.0)))
             if wrong.size:
                 raise table.error(int(wrong[0]), self.spec.features, "is not a label (-1 or 1, or 0 or 1)")
-            return LocalData(rows, np.where(labels > 0, 1.0, -1.0), clipped=0)
+            return LocalData(rows, np.where(labels > 0, 1.0, -1.0), 0, len(labels))
         inside = np.clip(labels, -self.spec.label_bound, self.spec.label_bound)
-        return LocalData(rows, inside, int((inside != labels).sum()))
+        return LocalData(rows, inside, int((inside != labels).sum()), len(labels))
 
     def initial(self, source: Source) -> Payload:
         return np.zeros(self.dimension)

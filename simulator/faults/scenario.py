@@ -31,7 +31,7 @@ _TIMING = {
     "stall_timeout_s": 30.0,
     "linger_s": 4.0,
 }
-_SUM = {"kind": "sum", "dimension": 2}
+_SUM = {"kind": "sum", "dimension": 2, "rows": "per_visit"}
 _GAUSS = {"sigma": 1.0, "grid": 2.0**-20}
 _LOCAL = {**_GAUSS, "against": "local"}
 _RR = {"mechanism": "rr", "gamma": 0.5}
@@ -72,7 +72,7 @@ def _complete(n: int, steps: int, release: str = "all", task: Any = None, noise:
     return _plan(n, walk, task or _SUM, noise or _GAUSS, **more)
 
 
-_HISTOGRAM = {"kind": "histogram", "buckets": 3}
+_HISTOGRAM = {"kind": "histogram", "buckets": 3, "rows": "per_visit"}
 SCENARIOS: tuple[Scenario, ...] = (
     Scenario("ring n=3 K=2", _ring(3, 2)),
     Scenario("ring n=4 K=2 holder", _ring(4, 2, "holder")),
@@ -109,13 +109,15 @@ STAGES: tuple[Scenario, ...] = (
 
 
 def _rows(plan: Plan, me: int) -> list[list[float]]:
+    """Two rows per user, that its visits differ; one where the plan lets it contribute only once."""
     match plan.task.kind:
         case "histogram":
-            return [[float(me % 3)], [float((me + 1) % 3)]]
+            rows = [[float(me % 3)], [float((me + 1) % 3)]]
         case "sgd":
-            return [[0.5 + me, 1.0 if me % 2 else -1.0]]
+            rows = [[0.5 + me, 1.0 if me % 2 else -1.0]]
         case _:
-            return [[0.01 * (me + 1), 0.1], [0.02 * (me + 1), 0.2]]
+            rows = [[0.01 * (me + 1), 0.1], [0.02 * (me + 1), 0.2]]
+    return rows[: plan.most_contributions]
 
 
 @cache

@@ -91,7 +91,7 @@ def tally_of(ran: Ran) -> Any:
 
 @pytest.mark.parametrize("walk", [RING, COMPLETE], ids=["ring", "complete"])
 def test_a_user_with_a_sequence_contributes_one_element_a_visit(walk: dict[str, Any], tmp_path: Path) -> None:
-    plan = make_plan(3, walk, MEAN, GAUSSIAN)
+    plan = make_plan(3, walk, {**MEAN, "rows": "per_visit"}, GAUSSIAN)
     sequences = {name: [[(i + 1) / 16], [-(i + 1) / 8]] for i, name in enumerate(plan.names)}
     ran = run(plan, tmp_path, sequences)
     check_conserved(ran)

@@ -52,10 +52,17 @@ def test_the_error_of_a_mean_is_what_the_theory_expects(make_plan: MakePlan, top
 def test_without_noise_a_sequence_is_summed_in_turn(make_plan: MakePlan) -> None:
     """A user with several rows contributes them one after another, and starts again after the last."""
     tiny = {**GAUSSIAN, "sigma": 2.0**-30, "grid": 2.0**-45}
-    plan = make_plan(SUM, tiny, n=3, topology="ring", length=5)
+    plan = make_plan({**SUM, "rows": "per_visit"}, tiny, n=3, topology="ring", length=5)
     tables = [table_of([0.1, 0.2]), table_of([1.0]), table_of([0.0, 0.5, 1.0])]
     total = simulate(plan, tables)[0].estimate["total"][0]
     assert total == pytest.approx((0.1 + 0.2) * 2 + 0.1 + 5.0 + 1.5 + 0.5, abs=1e-6)
+
+
+def test_without_noise_rows_are_averaged_at_every_visit(make_plan: MakePlan) -> None:
+    tiny = {**GAUSSIAN, "sigma": 2.0**-30, "grid": 2.0**-45}
+    tables = [table_of([0.0] * 5 + [1.0] * 25)] * 3
+    mean = simulate(make_plan(SUM, tiny, n=3, topology="ring", length=5), tables)[0].estimate["mean"][0]
+    assert mean == pytest.approx(25 / 30, abs=1e-6)
 
 
 @pytest.mark.parametrize(("topology", "length"), [("ring", 50), ("complete", 5000)])

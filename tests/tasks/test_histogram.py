@@ -131,8 +131,8 @@ def test_a_gaussian_histogram_needs_a_grid_that_holds_one(make_plan: MakePlan) -
 
 @pytest.mark.parametrize("noise", [RR, GAUSS])
 def test_buckets_outside_are_clipped_and_counted(make_plan: MakePlan, noise: dict) -> None:
-    data = make_task(make_plan(HISTOGRAM, noise)).prepare(table_of([-1, 0, 3, 4, 1e30]))
-    assert data.clipped == 3
+    data = make_task(make_plan({**HISTOGRAM, "rows": "per_visit"}, noise)).prepare(table_of([-1, 0, 3, 4, 1e30]))
+    assert (data.clipped, data.checked) == (3, 5)
     assert data.rows[:, 0].tolist() == [0, 0, 3, 3, 3]
 
 

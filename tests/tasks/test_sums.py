@@ -28,18 +28,20 @@ from node.tasks.additive import AdditiveTask
 MakePlan = Callable[..., Plan]
 MEAN = {"kind": "mean", "lower": -1.0, "upper": 1.0}
 GAUSS = {"sigma": 2.0, "grid": 2.0**-16}
+PER_VISIT = {"rows": "per_visit"}
 
 
 def test_values_outside_the_bounds_are_clipped_and_counted(make_plan: MakePlan) -> None:
-    task = make_task(make_plan(MEAN, GAUSS))
+    task = make_task(make_plan({**MEAN, **PER_VISIT}, GAUSS))
     data = task.prepare(table_of([0.5, -7, 1.0, 1e300]))
-    assert data.clipped == 2
+    assert (data.clipped, data.checked) == (2, 4)
     assert (data.rows * 2.0**-16).tolist() == [[0.5], [-1], [1], [1]]
 
 
 def test_contributions_differ_by_no_more_than_the_sensitivity(make_plan: MakePlan) -> None:
     """Bounds off the grid: the plan's sensitivity counts the widened bounds, rounding must stay inside them."""
-    plan = make_plan({"kind": "sum", "lower": -0.3, "upper": 0.7}, {"sigma": 200.0, "grid": 0.125})
+    task = {"kind": "sum", "lower": -0.3, "upper": 0.7, **PER_VISIT}
+    plan = make_plan(task, {"sigma": 200.0, "grid": 0.125}, length=999)
     rows = make_task(plan).prepare(table_of(np.linspace(-2, 2, 999))).rows
     assert (int(rows.max()) - int(rows.min())) * 0.125 <= plan.sensitivity
 
@@ -57,14 +59,14 @@ def test_clipping_to_a_norm_never_leaves_a_longer_row(values: list[list[float]])
 
 
 def test_vectors_can_be_bounded_by_their_norm(make_plan: MakePlan) -> None:
-    task = make_task(make_plan({"kind": "sum", "dimension": 2, "norm": 1.0}, GAUSS))
+    task = make_task(make_plan({"kind": "sum", "dimension": 2, "norm": 1.0, **PER_VISIT}, GAUSS))
     data = task.prepare(table_of([[3.0, 4.0], [0.0, 0.0], [0.5, -0.5]]))
-    assert data.clipped == 1
+    assert (data.clipped, data.checked) == (1, 3)
     np.testing.assert_allclose(data.rows * 2.0**-16, [[0.6, 0.8], [0, 0], [0.5, -0.5]], atol=2.0**-16)
 
 
 def test_a_sequence_gives_one_element_a_visit_and_starts_again(make_plan: MakePlan) -> None:
-    task = make_task(make_plan(MEAN, GAUSS))
+    task = make_task(make_plan({**MEAN, **PER_VISIT}, GAUSS))
     data = task.prepare(table_of([0.25, 0.5, 0.75]))
     start = task.initial(SeededSource(b""))
     seen = [float(task.contribution(start, data, i)[0]) * 2.0**-16 for i in (1, 2, 3, 4)]
