@@ -41,11 +41,11 @@ class Source:
 
 def read_plan(path: Path) -> Plan:
     try:
-        plan = plan_reader.parse(path.read_text(encoding="utf-8"))
+        plan = plan_reader.load(path)
     except OSError as error:
         raise InputError(path, None, f"cannot be read: {error.strerror}") from None
-    except (PlanError, UnicodeDecodeError) as error:
-        raise InputError(path, None, f"is not a plan: {error}") from None
+    except PlanError as error:
+        raise InputError(path, None, f"is not a plan: {str(error).removeprefix(f'{path}: ')}") from None
     needs_grid = plan.noise.mechanism != "rr" and plan.task.kind != "sgd"
     if not plan.noise.calibrated or (needs_grid and plan.noise.grid is None):
         raise InputError(path, None, "is a plan without a noise size or grid: give the one that `provision` wrote")
@@ -98,7 +98,7 @@ class Decoder:
             signature = (value["kind"], *value)
             if signature in self._known and self._plain(value) and text[end:] in ("\n", ""):
                 return view.Record(value.pop("kind"), value)
-        except (StopIteration, ValueError, TypeError, KeyError):
+        except (StopIteration, ValueError, TypeError, KeyError, RecursionError):
             return view.decode(text)  # says what is wrong
         record = view.decode(text)
         self._known.add(signature)

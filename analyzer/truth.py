@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from typing import Any
 
 from analyzer.errors import InputError
 from network_dp.plan import Plan
+from network_dp.untrusted import FormatError, json_table, read_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,10 @@ class Truth:
 def read_truth(text: str) -> Truth:
     """From ``text`` itself, or from the file it names (JSON, or numbers separated by commas or white space)."""
     path = Path(text)
-    source = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else text
+    try:
+        source = read_text(path) if path.is_file() else text
+    except FormatError as error:
+        raise InputError(text, None, str(error)) from None
     if source.lstrip().startswith("{"):
         return _demo(text, source)
     numbers = []
@@ -60,11 +63,11 @@ def _finite(text: str, line: int, word: str) -> float:
 def _demo(text: str, source: str) -> Truth:
     """The truth.json that a demo writes: named values, and a test set for models."""
     try:
-        table: dict[str, Any] = json.loads(source)
+        table = json_table(source)
         named = {name: _numbers(table[name]) for name in ("mean", "sum", "histogram") if table.get(name) is not None}
         rows = tuple(_numbers(row) for row in table.get("test_features") or [])
         labels = _numbers(table.get("test_labels") or [])
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, OverflowError) as error:
         raise InputError(text, None, f"is not a table of numbers: {error}") from None
     if len(rows) != len(labels):
         raise InputError(text, None, "has not one label for each test row")

@@ -18,11 +18,12 @@ import errno
 import json
 import os
 import shutil
-import tomllib
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
+
+from network_dp.untrusted import read_text, toml
 
 PUBLIC: Final = ("plan.toml", "certificates.pem", "ca.pem")
 DNS_SUFFIX: Final = ".users.network-dp.invalid"  # NAME + this: the name in a certificate that a sender demands
@@ -77,5 +78,5 @@ class NodeFile:
 
 
 def read_node_file(bundle: Path) -> NodeFile:
-    values = tomllib.loads((bundle / "node.toml").read_text())
+    values = toml(read_text(bundle / "node.toml"))
     return NodeFile(values["name"], values.get("data"), values.get("bind"))

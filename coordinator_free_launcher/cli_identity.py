@@ -21,14 +21,12 @@ def fail(error: Exception) -> typer.Exit:
 
 def read_plan(path: Path) -> Plan:
     """The plan in a file; paths of data in it are meant relative to the file."""
-    from network_dp.plan_reader import parse
+    from network_dp.plan_reader import load
 
     try:
-        plan = parse(path.read_text())
+        plan = load(path)
     except OSError as error:
         raise PlanError(f"{path}: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise PlanError(f"{path}: not a text file in UTF-8") from None
     here = path.absolute().parent
     users = tuple(user if user.data is None else replace(user, data=str(here / user.data)) for user in plan.users)
     return replace(plan, users=users)

@@ -52,10 +52,10 @@ def launch_command(
         else:
             with progress_bar(plan.name, console) as show:
                 outcome = launcher.launch(folder, only=only, rejoin=rejoin, show=show)
+        comparison = compared(plan, outcome, folder)
     except (launcher.LaunchError, PlanError) as error:
         raise fail(error) from None
     if outcome.result is not None:
-        comparison = compared(plan, outcome, folder)
         if as_json:
             known = None if comparison is None else comparison.as_dict()
             typer.echo(json.dumps({"codes": outcome.codes, "result": outcome.result, "comparison": known}, indent=1))

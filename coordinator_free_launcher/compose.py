@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from network_dp.plan import Plan, PlanError
-from network_dp.plan_reader import parse
+from network_dp.plan_reader import load
 
 PORT: Final = 7000
 OWNER: Final = 65532  # the image's user, see docker/Dockerfile
@@ -165,7 +165,7 @@ def _lines(lines: Iterable[str]) -> str:
 
 def main(folder: Path) -> None:
     """Write FOLDER/compose.yaml, which builds its own image, from FOLDER/plan.toml: the demo of this repository."""
-    plan = parse((folder / "plan.toml").read_text())
+    plan = load(folder / "plan.toml")
     if container_plan(plan) != plan:
         raise PlanError(f'{folder / "plan.toml"}: addresses must be "NAME:{PORT}", bind "0.0.0.0:{PORT}"')
     (folder / "compose.yaml").write_text(compose_file(plan, build=True))

@@ -7,7 +7,6 @@ writes OUT/result.json and OUT/report.html. Ends with the verdict's exit code.
 
 from __future__ import annotations
 
-import json
 import shutil
 import sys
 from pathlib import Path
@@ -18,19 +17,20 @@ from rich.console import Console
 from coordinator_free_launcher.cli_analyze import analyze
 from coordinator_free_launcher.comparison import compare
 from coordinator_free_launcher.demo_data import Truth
+from coordinator_free_launcher.launch import read_result
 from coordinator_free_launcher.show import show_result
-from network_dp.plan_reader import parse
+from network_dp.plan_reader import load
 
 
 def report_result(public: Path, views: Path, out: Path) -> None:
     """Print the result, beside the truth where a demo knows it, and keep it in OUT/result.json."""
-    results = {path: json.loads(path.read_text()) for path in sorted(views.glob("*/result.json"))}
+    results = {path: read_result(path) for path in sorted(views.glob("*/result.json"))}
     known = [path for path, result in results.items() if result.get("value") is not None]
     if not known:
         sys.stdout.write("no user handed over a result\n")
         return
     shutil.copyfile(known[0], out / "result.json")
-    plan, result, truth = parse((public / "plan.toml").read_text()), results[known[0]], public / "truth.json"
+    plan, result, truth = load(public / "plan.toml"), results[known[0]], public / "truth.json"
     comparison = compare(plan, result, Truth.read(truth)) if truth.exists() else None
     show_result(plan, result, comparison, Console(width=100))
 

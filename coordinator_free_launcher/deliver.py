@@ -13,7 +13,7 @@ from pathlib import Path
 
 from coordinator_free_launcher.bundle import user_folder
 from coordinator_free_launcher.provision import ProvisionError
-from network_dp.plan_reader import parse
+from network_dp.plan_reader import load
 
 LAST = "node.toml"  # written last: a bundle that has it is complete
 
@@ -23,7 +23,7 @@ def deliver(root: Path, target: Path, owner: int | None = None) -> None:
 
     ``owner``: user id the files shall belong to (only root can give files away).
     """
-    names = parse((root / "plan.toml").read_text()).names
+    names = load(root / "plan.toml").names
     for name in names:
         source, disk = user_folder(root, name), user_folder(target, name)
         if not disk.is_dir():

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from network_dp.plan import HistogramTask, Plan, PlanError, SgdTask, SumTask
+from network_dp.untrusted import FormatError, json_table, read_text
 
 Array = NDArray[np.float64]
 
@@ -46,7 +47,11 @@ class Truth:
 
     @classmethod
     def read(cls, path: Path) -> Truth:
-        return cls(**json.loads(path.read_text()))
+        """Back from a file; ``FormatError`` names it."""
+        try:
+            return cls(**json_table(read_text(path)))
+        except (FormatError, TypeError):
+            raise FormatError(f"{path}: not the truth.json of a demo") from None
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -42,9 +41,11 @@ from coordinator_free_launcher.identity import (
 )
 from coordinator_free_launcher.provision import ProvisionError, published
 from network_dp.plan import Plan
-from network_dp.plan_reader import NAME, dump, parse
+from network_dp.plan_reader import ADDRESS_ALLOWED, NAME, dump, is_address, load, parse
+from network_dp.untrusted import FormatError, read_text, toml
 
 CARD_SCHEMA = "network-dp/card/1"
+CARD_MAX = 1 << 16  # bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,10 +63,10 @@ class Card:
     @classmethod
     def read(cls, path: Path) -> Card:
         try:
-            values = tomllib.loads(path.read_text())
+            values = toml(read_text(path, CARD_MAX))
         except OSError as error:
             raise IdentityError(f"{path}: {error.strerror}") from None
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError):
+        except FormatError:
             raise IdentityError(f"{path}: not a card (made by `network-dp keygen`)") from None
         fields = [values.pop(key, None) for key in ("schema", "name", "address", "request")]
         if fields[0] != CARD_SCHEMA or values or not all(isinstance(field, str) for field in fields):
@@ -92,9 +93,8 @@ def keygen(name: str, address: str, root: Path, bind: str | None = None, data: P
     if not NAME.fullmatch(name):
         raise IdentityError(f'name "{name}": must be lower-case letters, digits and dashes, at most 63')
     for label, value in (("address", address), ("bind", bind)):
-        host, colon, port = (value or "host:1").rpartition(":")
-        if not (host and colon and port.isdigit() and 1 <= int(port) <= 65535):
-            raise IdentityError(f'{label} "{value}": must be HOST:PORT with a port from 1 to 65535')
+        if value is not None and not is_address(value):
+            raise IdentityError(f'{label} "{value}": {ADDRESS_ALLOWED}')
     if data is not None and not data.is_file():
         raise IdentityError(f"{data}: no such file (the data of {name})")
     bundle = user_folder(root, name)
@@ -166,9 +166,12 @@ def accept(public: Path, root: Path) -> list[str]:
     for file in PUBLIC:
         if not (public / file).is_file():
             raise IdentityError(f"{public / file} is missing: copy the whole folder that `network-dp sign` wrote")
-    plan = parse((public / "plan.toml").read_text())
-    certificates = x509.load_pem_x509_certificates((public / "certificates.pem").read_bytes())
-    authority = x509.load_pem_x509_certificate((public / "ca.pem").read_bytes())
+    plan = load(public / "plan.toml")
+    try:
+        certificates = x509.load_pem_x509_certificates(read_text(public / "certificates.pem").encode())
+        authority = x509.load_pem_x509_certificate(read_text(public / "ca.pem").encode())
+    except ValueError:
+        raise IdentityError(f"{public}: certificates.pem or ca.pem holds no certificates; copy it again") from None
     if [user_name(certificate) for certificate in certificates] != list(plan.names):
         raise IdentityError(f"{public}: the certificates are not those of the plan's users, in its order")
     own = {name: user_folder(root, name) for name in plan.names if (user_folder(root, name) / "key.pem").is_file()}
@@ -194,5 +197,5 @@ def _check_own(plan: Plan, certificate: x509.Certificate, authority: x509.Certif
     except (ValueError, TypeError, InvalidSignature) as error:
         raise IdentityError(f"the certificate of {name} is not signed by ca.pem ({type(error).__name__})") from None
     begun = [path.name for path in (bundle / "state").iterdir() if path.name != "born"]
-    if begun and (bundle / "plan.toml").exists() and parse((bundle / "plan.toml").read_text()).hash != plan.hash:
+    if begun and (bundle / "plan.toml").exists() and load(bundle / "plan.toml").hash != plan.hash:
         raise ProvisionError(f"{bundle} has begun a run of another plan: make a new folder for the new one")

@@ -14,7 +14,7 @@ import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from coordinator_free_launcher.bundle import DNS_SUFFIX, read_node_file
-from network_dp.plan_reader import parse
+from network_dp.plan_reader import load
 
 ANSWER_S: Final = 5.0
 #: Where a server that listens everywhere is reached from its own machine.
@@ -24,7 +24,7 @@ HERE: Final = {"0.0.0.0": "127.0.0.1", "[::]": "[::1]"}  # noqa: S104
 def own_target(bundle: Path) -> tuple[str, str]:
     """(name of the user, address at which its server listens on this machine)."""
     node = read_node_file(bundle)
-    plan = parse((bundle / "plan.toml").read_text())
+    plan = load(bundle / "plan.toml")
     user = plan.users[plan.index(node.name)]
     host, port = (node.bind or user.bind or user.address).rsplit(":", 1)
     return node.name, f"{HERE.get(host, host)}:{port}"

@@ -6,7 +6,6 @@ nobody is offered a token before it can take one. After that it only listens.
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -16,7 +15,8 @@ from typing import Any
 from coordinator_free_launcher.bundle import user_folder
 from coordinator_free_launcher.nursery import News, Nursery
 from network_dp.plan import Plan
-from network_dp.plan_reader import parse
+from network_dp.plan_reader import load
+from network_dp.untrusted import FormatError, json_table, read_text
 from node.protocol import exits
 
 LAST_LINES = 15
@@ -51,11 +51,11 @@ class Outcome:
 
 def read_run(run: Path) -> Plan:
     try:
-        return parse((run / "plan.toml").read_text())
+        return load(run / "plan.toml")
     except FileNotFoundError:
         raise LaunchError(f"{run} has no plan.toml: give a folder made by `network-dp provision`") from None
-    except UnicodeDecodeError:
-        raise LaunchError(f"{run / 'plan.toml'}: not a text file in UTF-8") from None
+    except OSError as error:
+        raise LaunchError(f"{run / 'plan.toml'}: {error.strerror}") from None
 
 
 def local_users(run: Path, plan: Plan, only: list[str] | None) -> list[str]:
@@ -73,7 +73,14 @@ def local_users(run: Path, plan: Plan, only: list[str] | None) -> list[str]:
 def results(run: Path, names: list[str]) -> dict[str, dict[str, Any]]:
     """result.json of every user that has one."""
     paths = {name: user_folder(run, name) / "state" / "result.json" for name in names}
-    return {name: json.loads(path.read_text()) for name, path in paths.items() if path.exists()}
+    return {name: read_result(path) for name, path in paths.items() if path.exists()}
+
+
+def read_result(path: Path) -> dict[str, Any]:
+    try:
+        return json_table(read_text(path))
+    except FormatError as error:
+        raise LaunchError(f"{path}: {error}") from None
 
 
 def best_result(found: dict[str, dict[str, Any]]) -> dict[str, Any] | None:

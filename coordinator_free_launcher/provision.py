@@ -14,7 +14,7 @@ from coordinator_free_launcher.bundle import DATA_SUFFIXES, PUBLIC, make_state, 
 from coordinator_free_launcher.finalise import finalise
 from coordinator_free_launcher.identity import VALID_DAYS, Authority, certificate_pem, host_of, new_key, pin, write_key
 from network_dp.plan import Plan, User
-from network_dp.plan_reader import dump, parse
+from network_dp.plan_reader import dump, load
 
 __all__ = ["ProvisionError", "already_provisioned", "finalise", "provision"]
 
@@ -26,7 +26,7 @@ class ProvisionError(RuntimeError):
 def already_provisioned(plan: Plan, out: Path) -> bool:
     """Is ``out`` a finished provision of this very plan (same promises, same users, same addresses)?"""
     try:
-        found = parse((out / "plan.toml").read_text())
+        found = load(out / "plan.toml")
     except FileNotFoundError:
         return False
     wanted = finalise(plan)

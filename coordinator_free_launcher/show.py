@@ -21,9 +21,10 @@ from rich.table import Table
 
 from coordinator_free_launcher.comparison import Comparison, compare
 from coordinator_free_launcher.demo_data import Truth
-from coordinator_free_launcher.launch import Outcome
+from coordinator_free_launcher.launch import LaunchError, Outcome
 from coordinator_free_launcher.launch import Progress as Standing
 from network_dp.plan import Plan
+from network_dp.untrusted import FormatError
 
 
 @contextmanager
@@ -58,7 +59,10 @@ def compared(plan: Plan, outcome: Outcome, run: Path) -> Comparison | None:
     path = run / "truth.json"
     if outcome.result is None or not path.exists():
         return None
-    return compare(plan, outcome.result, Truth.read(path))
+    try:
+        return compare(plan, outcome.result, Truth.read(path))
+    except FormatError as error:
+        raise LaunchError(str(error)) from None
 
 
 def show_result(plan: Plan, result: dict[str, Any], comparison: Comparison | None, console: Console) -> None:

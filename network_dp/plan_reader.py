@@ -8,9 +8,9 @@ from __future__ import annotations
 import json
 import math
 import re
-import tomllib
 from collections.abc import Mapping
 from dataclasses import fields
+from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from network_dp.plan import (
@@ -30,8 +30,11 @@ from network_dp.plan import (
     Walk,
     as_dict,
 )
+from network_dp.untrusted import FormatError, read_text, shortened, toml
 
 NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
+ADDRESS = re.compile(r"[^\s:\[\]/]+:[0-9]{1,5}|\[[0-9a-fA-F:.]+\]:[0-9]{1,5}")
+ADDRESS_ALLOWED = 'must be "HOST:PORT" with a port from 1 to 65535'
 FACTORY = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 ROWS = ("average", "per_visit")
 MAX_USERS = 100_000
@@ -52,7 +55,7 @@ class _Table:
         return f"{self._where}.{key}" if self._where else key
 
     def fail(self, key: str, value: object, allowed: str) -> PlanError:
-        return PlanError(f"{self.path(key)} = {json.dumps(value, default=str)}: {allowed}")
+        return PlanError(f"{self.path(key)} = {shortened(json.dumps(value, default=str))}: {allowed}")
 
     def has(self, key: str) -> bool:
         return key in self._left
@@ -127,18 +130,22 @@ class _Table:
     def close(self, known: str) -> None:
         if self._left:
             key = sorted(self._left)[0]
-            raise PlanError(f"{self.path(key)} is not a key of a plan: allowed here are {known}")
+            raise PlanError(f"{self.path(shortened(key))} is not a key of a plan: allowed here are {known}")
 
 
 def _keys(kind: type) -> str:
     return ", ".join(f.name for f in fields(kind))
 
 
+def is_address(text: str) -> bool:
+    """HOST:PORT, an IPv6 address in brackets."""
+    return bool(ADDRESS.fullmatch(text)) and 1 <= int(text.rsplit(":", 1)[1]) <= 65535
+
+
 def _address(table: _Table, key: str, default: Any = ...) -> Any:
-    allowed = 'must be "HOST:PORT" with a port from 1 to 65535'
-    value = table.text(key, re.compile(r"[^\s:\[\]/]+:[0-9]{1,5}|\[[0-9a-fA-F:.]+\]:[0-9]{1,5}"), allowed, default)
-    if value is not default and not 1 <= int(value.rsplit(":", 1)[1]) <= 65535:
-        raise table.fail(key, value, allowed)
+    value = table.text(key, None, ADDRESS_ALLOWED, default)
+    if value is not default and not is_address(value):
+        raise table.fail(key, value, ADDRESS_ALLOWED)
     return value
 
 
@@ -339,10 +346,18 @@ def _check_together(plan: Plan) -> None:
 def parse(text: str) -> Plan:
     """A checked plan from TOML text, or ``PlanError``."""
     try:
-        values = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise PlanError(f"not a TOML file: {error}") from None
+        values = toml(text)
+    except FormatError as error:
+        raise PlanError(str(error)) from None
     return from_dict(values)
+
+
+def load(path: Path) -> Plan:
+    """The plan in a file, or ``PlanError``; ``OSError`` as `open` raises it."""
+    try:
+        return parse(read_text(path))
+    except FormatError as error:
+        raise PlanError(f"{path}: {error}") from None
 
 
 def from_dict(values: Mapping[str, Any]) -> Plan:

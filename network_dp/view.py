@@ -118,7 +118,7 @@ def decode(line: str) -> Record:
     """One line to a checked record, or ``ViewError``."""
     try:
         value = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         raise ViewError("not a JSON object") from None
     if not isinstance(value, dict) or not isinstance(value.get("kind"), str):
         raise ViewError('not an object with a "kind"')

@@ -8,7 +8,6 @@ import math
 import signal
 import sys
 import time
-import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +15,8 @@ from typing import Any
 
 from network_dp import view
 from network_dp.plan import PlanError
+from network_dp.plan_reader import is_address
+from network_dp.untrusted import FormatError, read_text, shortened, toml
 from node import result_file
 from node.config import Bundle, Public, context, read_bundle
 from node.crash import CrashAt
@@ -254,11 +255,12 @@ def moved(bundle: Bundle) -> dict[int, str]:
     if not path.exists():
         return {}
     try:
-        changes = tomllib.loads(path.read_text())
-    except tomllib.TOMLDecodeError as error:
+        changes = toml(read_text(path))
+    except FormatError as error:
         raise BundleError(f"{path}: {error}") from None
     plan = bundle.public.plan
     for name, address in changes.items():
-        if name not in plan.names or not isinstance(address, str) or ":" not in address:
-            raise BundleError(f'{path}: {name} = "{address}": must be a user of the plan = "HOST:PORT"')
+        if name not in plan.names or not isinstance(address, str) or not is_address(address):
+            text = shortened(f'{name} = "{address}"')
+            raise BundleError(f'{path}: {text}: must be a user of the plan = "HOST:PORT"')
     return {plan.index(name): address for name, address in changes.items()}

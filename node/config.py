@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-import tomllib
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,6 +16,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat,
 
 from network_dp.plan import Plan, PlanError, SgdTask
 from network_dp.plan_reader import parse
+from network_dp.untrusted import FormatError, read_text, toml
 from node.errors import BundleError, LostDiskError
 from node.protocol.state import Context, Worker
 
@@ -55,9 +55,11 @@ def spki_pin(certificate: x509.Certificate) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def _read(path: Path) -> bytes:
+def _read(path: Path) -> str:
     try:
-        return path.read_bytes()
+        return read_text(path)
+    except FormatError as error:
+        raise BundleError(f"{path}: {error}") from None
     except OSError as error:
         raise BundleError(f"{path}: {error.strerror}. Provision the run again, or copy the whole bundle.") from None
 
@@ -65,10 +67,10 @@ def _read(path: Path) -> bytes:
 def read_public(folder: Path) -> Public:
     """plan.toml and certificates.pem of a bundle or of a run directory; every certificate must match its pin."""
     try:
-        plan = parse(_read(folder / "plan.toml").decode())
-    except (PlanError, UnicodeDecodeError) as error:
+        plan = parse(_read(folder / "plan.toml"))
+    except PlanError as error:
         raise BundleError(f"{folder / 'plan.toml'}: {error}") from None
-    certificates = tuple(_PEM.findall(_read(folder / "certificates.pem")))
+    certificates = tuple(_PEM.findall(_read(folder / "certificates.pem").encode()))
     if len(certificates) != plan.n:
         raise BundleError(f"{folder / 'certificates.pem'}: {len(certificates)} certificates for {plan.n} users")
     pins: dict[str, int] = {}
@@ -83,11 +85,11 @@ def read_bundle(folder: Path, public: Public | None = None, *, rejoin: bool = Fa
     """Everything one user needs, or ``BundleError``. ``rejoin``: a lost disk may begin anew, as receiver only."""
     public = public or read_public(folder)
     try:
-        values = tomllib.loads(_read(folder / "node.toml").decode())
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        values = toml(_read(folder / "node.toml"))
+    except FormatError as error:
         raise BundleError(f"{folder / 'node.toml'}: {error}") from None
     unknown = values.keys() - {"name", "data", "bind"}
-    if unknown or not isinstance(values.get("name"), str):
+    if unknown or "name" not in values or not all(isinstance(value, str) for value in values.values()):
         raise BundleError(f"{folder / 'node.toml'}: needs name, may have data and bind, nothing else")
     name = values["name"]
     try:
@@ -100,9 +102,9 @@ def read_bundle(folder: Path, public: Public | None = None, *, rejoin: bool = Fa
         public=public,
         name=name,
         me=me,
-        key_pem=_read(folder / "key.pem"),
-        certificate_pem=_read(folder / "cert.pem"),
-        ca_pem=_read(folder / "ca.pem"),
+        key_pem=_read(folder / "key.pem").encode(),
+        certificate_pem=_read(folder / "cert.pem").encode(),
+        ca_pem=_read(folder / "ca.pem").encode(),
         bind=values.get("bind") or user.bind or user.address,
         data=folder / values.get("data", "data.csv"),
         state=folder / "state",

@@ -122,7 +122,7 @@ def _read_json_lines(path: Path) -> Table:
             continue
         try:
             record = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             raise DataError(f"{path}, row {number}: is not JSON") from None
         if isinstance(record, dict):
             keys = keys or tuple(record)
