@@ -360,10 +360,15 @@ class Walk:
 def write_run(folder: Path, text: str, seed: int, faults: Faults | None = None) -> Walk:
     """A run's directory as the launcher makes it: plan.toml and users/NAME/state/view.jsonl."""
     walk = Walk(plan_reader.parse(text), seed, faults).run()
+    save(folder, text, walk)
+    return walk
+
+
+def save(folder: Path, text: str, walk: Walk) -> None:
+    """The logs of a walk that is over."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "plan.toml").write_text(text)
     for name, lines in zip(walk.plan.names, walk.lines, strict=True):
         state = folder / "users" / name / "state"
         state.mkdir(parents=True)
         (state / "view.jsonl").write_text("".join(line + "\n" for line in lines))
-    return walk

@@ -1,0 +1,103 @@
+"""What makes the result unique: of all reports the newest wins, and nothing less than a majority makes it final."""
+
+from __future__ import annotations
+
+import pytest
+
+from node.protocol import exits
+from node.protocol.effects import Finished, Stop, Tick
+from node.protocol.messages import NOWHERE, Fence, Locate, Promise, Publish, Published, Result
+from node.protocol.state import Phase
+from node.protocol.values import NO_HOP, Hop
+from tests.protocol.conftest import User
+
+RING = "ring n=5 K=2"
+COMPLETE = "complete n=5 T=8 caps"
+
+
+def bid(me: User) -> User:
+    """Its lease ends, nobody knows of the token, and it asks for promises."""
+    me.now = 200.0
+    me.state = me.state._replace(watch_at=me.now)
+    me.feed(Tick())
+    me.located(NOWHERE)
+    assert me.sends(Fence)
+    return me
+
+
+def vote(me: User, reports: dict[int, Result]) -> None:
+    """Everybody grants; some report a result they have journaled."""
+    for send in me.sends(Fence):
+        me.answer(send, Promise(True, None, me.state.bid, NO_HOP, reports.get(send.peer), False))
+
+
+@pytest.fixture
+def ended(user, blank):
+    """A user, and the results that two epochs may have journaled somewhere: (older, newer)."""
+    me = user(RING, 0).checked()
+    return me, Result((0, 3), b"o" * 16, blank(me.ctx)), Result((1, 2), b"n" * 16, blank(me.ctx))
+
+
+@pytest.mark.parametrize("newest", [1, 4])
+def test_of_several_reported_results_the_newest_is_published(ended, newest) -> None:
+    """The newer one may be final already: its majority fenced the older one out before it became so."""
+    me, older, newer = ended
+    vote(bid(me), {**dict.fromkeys((1, 2, 4), older), newest: newer})
+    assert {send.request.result.end for send in me.sends(Publish)} == {newer.end}
+
+
+@pytest.mark.parametrize("mine_is_newer", [False, True])
+def test_the_bidders_own_report_counts_like_any_other(ended, mine_is_newer) -> None:
+    me, older, newer = ended
+    mine, theirs = (newer, older) if mine_is_newer else (older, newer)
+    me.state = me.state._replace(durable=me.state.durable._replace(result=mine))
+    vote(bid(me), {2: theirs})
+    assert {send.request.result.end for send in me.sends(Publish)} == {newer.end}
+
+
+@pytest.mark.parametrize("acknowledged", range(5))
+def test_a_result_is_final_with_a_majority_and_not_with_one_less(ended, acknowledged) -> None:
+    me, older, _ = ended
+    vote(bid(me), {1: older})
+    for place, send in enumerate(me.sends(Publish)):
+        me.answer(send, Published(True, me.state.bid) if place < acknowledged else None)
+    final = 1 + acknowledged >= me.ctx.majority
+    assert me.state.durable.final is final and bool(me.all(Finished)) is final
+    assert me.state.phase is (Phase.DONE if final else Phase.PUBLISHING)
+
+
+def test_whoever_has_not_acknowledged_is_asked_again_until_a_majority_has(ended) -> None:
+    me, older, _ = ended
+    vote(bid(me), {1: older})
+    first, *others = me.sends(Publish)
+    me.answer(first, Published(True, me.state.bid))
+    for send in others:
+        me.answer(send, None)
+    me.now = me.state.retry_at
+    me.feed(Tick())
+    again = me.sends(Publish)
+    assert [send.peer for send in again] == [send.peer for send in others]
+    for place, send in enumerate(again):
+        assert not me.state.durable.final
+        me.answer(send, Published(True, me.state.bid) if place == 0 else None)
+    assert me.state.durable.final
+
+
+@pytest.mark.parametrize("taker", ["the one it was planned for", "somebody else"])
+def test_the_same_hop_taken_by_another_user_than_the_journal_says_means_an_old_disk(user, blank, taker) -> None:
+    """The journal is from before the hop was refused and went elsewhere; sent again, the token would have two holders
+    at one step, and nothing else that peers remember shows it."""
+    me = user(COMPLETE, 2).checked()
+    me.take(1, Hop((0, 0), 3), blank(me.ctx))
+    while (planned := me.state.durable.custody.next) == me.ctx.me:  # a self-hop is no hand-over
+        me.now = me.state.retry_at
+        me.feed(Tick())
+    hop = me.state.durable.custody.out_hop
+    me = me.restarted()
+    me.now += 1.0
+    me.feed(Tick())
+    asked = {send.peer: send for send in me.sends(Locate)}
+    other = taker == "somebody else"
+    peer = next(user for user in sorted(asked) if (user != planned) is other)
+    me.answer(asked[peer], NOWHERE._replace(taken=hop))
+    assert [stop.code for stop in me.all(Stop)] == ([exits.OLD_DISK] if other else [])
