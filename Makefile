@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 PROTO_VENV := .venv-proto
 
-.PHONY: demo test test-fast test-full lint format proto bench soak image clean help
+.PHONY: demo test test-fast test-full lint format proto bench mutants soak image clean help
 
 help: ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
@@ -49,6 +49,9 @@ proto: ## generate node/wire from proto/ with the pinned generator
 
 bench: $(STAMP) ## the benchmark table (under ten minutes)
 	$(BIN)/python -m benchmarks
+
+mutants: $(STAMP) ## wrong changes of the protocol, the storage and the checks, one at a time: which go unnoticed?
+	$(BIN)/python -m tests.mutants
 
 soak: $(STAMP) ## random fault schedules until stopped
 	$(BIN)/network-dp simulate faults --seconds 31536000

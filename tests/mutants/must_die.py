@@ -1,0 +1,117 @@
+"""Changes that once went unnoticed, or whose going unnoticed would be worst: each names the tests that must see it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.mutants.operators import Mutant
+
+
+@dataclass(frozen=True)
+class Named:
+    """A change of one place in a file, and who sees it."""
+
+    name: str
+    file: str
+    was: str
+    becomes: str
+    seen_by: str
+
+    def mutant(self, root: Path) -> Mutant:
+        source = (root / self.file).read_text()
+        assert source.count(self.was) == 1, f"{self.name}: {self.file} has {self.was!r} {source.count(self.was)} times"
+        before = source[: source.index(self.was)]
+        column = len(before[before.rfind("\n") + 1 :].encode())
+        return Mutant(self.file, before.count("\n") + 1, column, "named", self.was, self.becomes, self.name)
+
+
+ELECTION, RESULTS = "node/protocol/election.py", "node/protocol/results.py"
+ONE_RESULT, POWER, LIES = (
+    "tests/protocol/test_one_result.py",
+    "tests/journal/test_power_cut.py",
+    "tests/analyzer/test_single_lies.py",
+)
+CHECKS = "analyzer/integrity.py"
+
+MUST_DIE: tuple[Named, ...] = (
+    Named(
+        "the oldest reported result is published",
+        ELECTION,
+        "newest = max(reported, key=",
+        "newest = min(reported, key=",
+        ONE_RESULT,
+    ),
+    Named(
+        "final with one acknowledgement too few",
+        RESULTS,
+        "ctx.n - len(state.unpublished) < ctx.majority",
+        "ctx.n - len(state.unpublished) < ctx.majority - 1",
+        ONE_RESULT,
+    ),
+    Named(
+        "the same hop taken elsewhere is not noticed",
+        ELECTION,
+        "or elsewhere or passed",
+        "or passed",
+        ONE_RESULT,
+    ),
+    Named(
+        "a compaction is not synced",
+        "node/journal.py",
+        "os.fsync(file.fileno())",
+        "pass",
+        POWER,
+    ),
+    Named(
+        "a token is named before it is synced",
+        "node/shelf.py",
+        "os.fdatasync(file)  # what came through a map, too",
+        "pass",
+        POWER,
+    ),
+    Named(
+        "a record is not synced",
+        "node/journal.py",
+        "        if sync and self.syncs:\n            os.fdatasync(self._file)",
+        "        pass",
+        POWER,
+    ),
+    Named(
+        "a new folder entry is not synced",
+        "node/shelf.py",
+        "        os.fsync(folder)",
+        "        pass",
+        POWER,
+    ),
+    Named("the order of the ring is not looked at", CHECKS, "wrong = sent &", "wrong = False & sent &", LIES),
+    Named("a cap is one too high", CHECKS, "== cap + 1", "== cap + 2", LIES),
+    Named("an edge's cap is one too high", CHECKS, "== edge + 1", "== edge + 2", LIES),
+    Named(
+        "any initial token will do",
+        CHECKS,
+        'if int(visits["received"][row]) not in zero:',
+        "if False:",
+        LIES,
+    ),
+    Named("a wrong count in the result will do", CHECKS, "row.contributions not in (None, counted)", "False", LIES),
+    Named(
+        "the same hop with other bytes will do",
+        CHECKS,
+        "other_bytes = same_hop & shown &",
+        "other_bytes = False & same_hop & shown &",
+        LIES,
+    ),
+    Named("a gap in the walk will do", CHECKS, "if step != last + 1 and", "if False and", LIES),
+    Named("a walk may end early", CHECKS, "lineage.complete and last < total", "False and last < total", LIES),
+    Named(
+        "a visit need not send the token on", CHECKS, "np.flatnonzero(silent &", "np.flatnonzero(False & silent &", LIES
+    ),
+    Named(
+        "a user may be in its own colluding set",
+        "network_dp/exposure.py",
+        "if u not in candidate and column[u] > best[u]:",
+        "if column[u] > best[u]:",
+        "tests/paper/test_colluders.py",
+    ),
+)
