@@ -45,11 +45,6 @@ class Lineage:
         mask[self.accepted] = True
         return mask
 
-    @property
-    def forked(self) -> bool:
-        """Did a token outside the accepted branch ever leave somebody's hands?"""
-        return bool(np.any(~self.on_branch))
-
 
 def _match(keys: NDArray[np.uint64], wanted: NDArray[np.uint64]) -> Ints:
     """For each wanted key the first row that has it, else NOBODY."""

@@ -23,7 +23,6 @@ from network_dp.plan_reader import from_dict
 
 #: Nothing may be taken for dead in a benchmark, however busy the machine is.
 CALM = {
-    "connect_timeout_s": 60.0,
     "offer_timeout_s": 60.0,
     "handoff_timeout_s": 300.0,
     "grant_ttl_s": 600.0,

@@ -45,7 +45,7 @@ def launch_command(
             outcome = launcher.Outcome(dict.fromkeys(names, 0), result)
         elif detach:
             with progress_bar(plan.name, console) as show:
-                pids = launcher.launch_detached(folder, only=only, show=show)
+                pids = launcher.launch_detached(folder, only=only, rejoin=rejoin, show=show)
             text = f"{len(pids)} users serve; look with: network-dp status {folder}"
             typer.echo(json.dumps(pids) if as_json else text)
             return

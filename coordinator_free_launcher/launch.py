@@ -172,11 +172,6 @@ class Launch:
         self.outcome.result = best_result(found)
         return self.outcome
 
-    def stop(self) -> None:
-        """Ask every user to stop; state stays on disk, the next launch goes on from it."""
-        self.nursery.close()
-        self.outcome.interrupted = True
-
 
 def launch(
     run: Path,
@@ -198,10 +193,12 @@ def launch(
         attempt.nursery.close()
 
 
-def launch_detached(run: Path, *, only: list[str] | None = None, show: Callable[[Progress], None]) -> dict[str, int]:
+def launch_detached(
+    run: Path, *, only: list[str] | None = None, rejoin: bool = False, show: Callable[[Progress], None]
+) -> dict[str, int]:
     """Start, wait until everybody serves, and leave; returns the process ids."""
     names = local_users(run, read_run(run), only)
-    attempt = Launch(run, names, detach=True)
+    attempt = Launch(run, names, detach=True, rejoin=rejoin)
     try:
         attempt.start_all(show)
     except BaseException:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -108,9 +107,3 @@ def run(plan: Plan, data: Mapping[str, Path] | None = None, folder: Path | None 
     """
     target = folder or Path("out") / plan.name
     return run_locally(plan, target, data=data, keep_ports=False, console=Console(quiet=True))
-
-
-def view_table(folder: Path, user: str) -> list[dict[str, Any]]:
-    """One user's own view as rows, ready for a data frame."""
-    path = folder / "users" / user / "state" / "view.jsonl"
-    return [json.loads(line) for line in path.read_text().splitlines()]

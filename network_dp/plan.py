@@ -170,7 +170,6 @@ class Caps:
 class Timing:
     """Every wait of the protocol, in seconds."""
 
-    connect_timeout_s: float
     offer_timeout_s: float
     handoff_timeout_s: float
     retry_base_s: float
@@ -185,9 +184,45 @@ class Timing:
 
 
 PRESETS: Mapping[str, Timing] = {
-    "local": Timing(1.0, 1.0, 2.0, 0.05, 1.0, 2.0, 10.0, 6.0, 1.0, 20.0, 120.0, 5.0),
-    "lan": Timing(3.0, 3.0, 5.0, 0.2, 5.0, 10.0, 30.0, 30.0, 3.0, 120.0, 600.0, 30.0),
-    "wan": Timing(10.0, 10.0, 30.0, 0.5, 30.0, 60.0, 120.0, 180.0, 10.0, 600.0, 3600.0, 120.0),
+    "local": Timing(
+        offer_timeout_s=1.0,
+        handoff_timeout_s=2.0,
+        retry_base_s=0.05,
+        retry_max_s=1.0,
+        down_ttl_s=2.0,
+        grant_ttl_s=10.0,
+        lease_s=6.0,
+        locate_timeout_s=1.0,
+        start_timeout_s=20.0,
+        stall_timeout_s=120.0,
+        linger_s=5.0,
+    ),
+    "lan": Timing(
+        offer_timeout_s=3.0,
+        handoff_timeout_s=5.0,
+        retry_base_s=0.2,
+        retry_max_s=5.0,
+        down_ttl_s=10.0,
+        grant_ttl_s=30.0,
+        lease_s=30.0,
+        locate_timeout_s=3.0,
+        start_timeout_s=120.0,
+        stall_timeout_s=600.0,
+        linger_s=30.0,
+    ),
+    "wan": Timing(
+        offer_timeout_s=10.0,
+        handoff_timeout_s=30.0,
+        retry_base_s=0.5,
+        retry_max_s=30.0,
+        down_ttl_s=60.0,
+        grant_ttl_s=120.0,
+        lease_s=180.0,
+        locate_timeout_s=10.0,
+        start_timeout_s=600.0,
+        stall_timeout_s=3600.0,
+        linger_s=120.0,
+    ),
 }
 
 

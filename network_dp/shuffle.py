@@ -229,12 +229,3 @@ def erlingsson_epsilon(epsilon_0: float, n_answers: int, delta: float) -> float:
     if not (epsilon_0 < 0.5 and n_answers > 1000 and delta < 0.01):
         return math.inf
     return 12 * epsilon_0 * math.sqrt(math.log(1 / delta) / n_answers)
-
-
-def clones_epsilon(epsilon_0: float, n_answers: int, delta: float) -> float:
-    """Closed form of Feldman, McMillan & Talwar 2021, Thm 3.1; infinite outside its condition."""
-    if n_answers < 1 or epsilon_0 > math.log(n_answers / (16 * math.log(2 / delta))):
-        return math.inf
-    grown = math.exp(epsilon_0)
-    inner = 8 * math.sqrt(grown * math.log(4 / delta) / n_answers) + 8 * grown / n_answers
-    return math.log1p((grown - 1) / (grown + 1) * inner)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from network_dp import view
+from network_dp import __version__, view
 from network_dp.plan import PlanError
 from network_dp.plan_reader import is_address
 from network_dp.untrusted import FormatError, read_text, shortened, toml
@@ -46,7 +46,6 @@ except ImportError:
 
 log = logging.getLogger("node")
 
-VERSION = "0.1.0"
 GRACE_S = 0.3
 WARM_CHANNELS = 16  # connections kept open to peers met before
 LONG_TOKEN_BYTES = 1 << 16
@@ -177,7 +176,7 @@ async def _with_journal(
         token_bytes,
         runtime.ask,
         lambda: runtime.phase,
-        VERSION,
+        __version__,
         runtime.arriving,
     )
     try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from network_dp.plan import Plan
 from node.errors import BundleError
@@ -21,7 +21,6 @@ class CrashAt:
 
     kind: str
     left: int
-    seen: list[str] = field(default_factory=list)
 
     @classmethod
     def parse(cls, text: str, plan: Plan) -> CrashAt:

@@ -9,7 +9,7 @@ from network_dp.plan import CustomTask, HistogramTask, Plan, PlanError, SgdTask,
 from node.tasks.additive import AdditiveTask
 from node.tasks.base import LocalData, Noise, Payload, PayloadError, Tally, Task, TaskError
 from node.tasks.data import DataError, Table, load_table, table_of
-from node.tasks.fixed_point import check_grid, default_grid, headroom
+from node.tasks.fixed_point import check_grid, headroom
 from node.tasks.histogram import GaussianHistogram, ResponseHistogram
 from node.tasks.sgd import Sgd
 from node.tasks.sums import Sum
@@ -28,7 +28,6 @@ __all__ = [
     "TaskError",
     "check_grid",
     "clip_to_norm",
-    "default_grid",
     "headroom",
     "load_table",
     "make_task",

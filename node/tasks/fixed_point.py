@@ -13,17 +13,11 @@ from network_dp.plan import CustomTask, HistogramTask, Plan, PlanError, SgdTask,
 
 SIGMA_STEPS_MIN = 1 << 10  # the Gaussian formulas hold from here on (theory 8.4)
 SIGMA_STEPS_MAX = 1 << 50  # the sampler's reach
-SIGMA_STEPS_DEFAULT = 1 << 20  # rounding then adds next to nothing to the sensitivity
 PAYLOAD_LIMIT = 1 << 62  # a received coordinate beyond it comes from no honest user
 ADDITION_LIMIT = 1 << 61  # most that one visit may add, so that received + added fits int64
 REISSUES_MAX = 1000  # full noises that recoveries may add to one run
 # Deviations that one noise component exceeds with probability below 2^-1000: exp(-40^2/2), exp(-700).
 GAUSSIAN_REACH, LAPLACE_REACH = 40, 700
-
-
-def default_grid(unit_sigma: float) -> float:
-    """A power of two, 2^-21 to 2^-20 of one noise component's deviation."""
-    return math.ldexp(0.5, math.frexp(unit_sigma / SIGMA_STEPS_DEFAULT)[1])
 
 
 def grid_of(plan: Plan) -> float:

@@ -27,7 +27,6 @@ PATIENCE_S = 90.0  # many things share the machine; only a run that will never g
 LOOK_EVERY_S = 0.02
 
 QUICK = {
-    "connect_timeout_s": 0.5,
     "offer_timeout_s": 0.7,
     "handoff_timeout_s": 0.7,
     "retry_base_s": 0.02,

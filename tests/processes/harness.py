@@ -25,7 +25,6 @@ from node.tasks import Task, make_task
 #: Generous: on a busy machine a slow answer must not look like a dead user.
 PATIENT = {
     "preset": "lan",
-    "connect_timeout_s": 20.0,
     "offer_timeout_s": 30.0,
     "handoff_timeout_s": 30.0,
     "retry_base_s": 0.05,

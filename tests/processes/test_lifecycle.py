@@ -113,6 +113,18 @@ def test_a_detached_run_outlives_its_launcher_and_the_parent_of_its_users(tmp_pa
     check_nothing_is_left(plan, run)
 
 
+def test_a_lost_disk_rejoins_a_detached_run(tmp_path: Path) -> None:
+    plan, run = _provisioned(tmp_path, steps=1000)
+    (user_folder(run, "user-0") / "state" / "born").unlink()
+    left = call("launch", run, "--only", "user-0", "--detach", "--rejoin", "--json")
+    assert left.returncode == 0, left.stderr
+    pid = json.loads(left.stdout)["user-0"]
+    parent = parent_of(pid)
+    os.kill(pid, signal.SIGTERM)
+    wait_until_ended([pid, parent])
+    check_nothing_is_left(plan, run)
+
+
 def test_status_tells_who_runs_and_who_has_a_result(tmp_path: Path) -> None:
     _, run = _provisioned(tmp_path, steps=10)
 

@@ -18,7 +18,6 @@ from node.tasks import (
     Tally,
     TaskError,
     clip_to_norm,
-    default_grid,
     headroom,
     make_task,
     table_of,
@@ -186,13 +185,6 @@ def test_values_go_to_the_nearest_grid_point(make_plan: MakePlan) -> None:
 def test_a_grid_that_is_too_coarse_or_too_fine_is_refused(make_plan: MakePlan, noise: dict, why: str) -> None:
     with pytest.raises(PlanError, match=why):
         make_task(make_plan(MEAN, noise))
-
-
-@given(st.floats(1e-6, 1e6))
-def test_the_default_grid_is_a_power_of_two_far_below_sigma(sigma: float) -> None:
-    grid = default_grid(sigma)
-    assert math.frexp(grid)[0] == 0.5
-    assert 2.0**20 <= sigma / grid < 2.0**21
 
 
 def test_a_sum_is_never_written_without_its_noise(make_plan: MakePlan, monkeypatch: pytest.MonkeyPatch) -> None:
