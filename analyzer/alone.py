@@ -1,22 +1,29 @@
-"""One log alone: what its owner spent, and what it could at most have inferred about any one other user."""
+"""One log alone: what its owner spent, and what it could at most have inferred about any one other user.
+
+What it learned rests on the law of the walk: on the complete graph others are taken to have drawn the next holder as
+the plan says, on a ring to have added their noise. No log alone can show that they did.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.stats import binom
 
 from analyzer import promise
+from analyzer.chance import FALSE_ALARM
 from analyzer.exposures import Piece, one_epsilon
 from analyzer.integrity import Run
-from analyzer.lineage import Ints, contributions_per_user
+from analyzer.lineage import contributions_per_user
 from analyzer.privacy import n_live
-from analyzer.tables import REISSUE
+from analyzer.tables import HANDOFF, REISSUE, Ints
+from analyzer.verdict import Check, Status
 
 
 @dataclass(frozen=True, slots=True)
 class Alone:
-    """Upper bounds that hold whatever the others did."""
+    """Upper bounds; ``spent_epsilon`` of a ring's sum and ``learned_epsilon`` hold if the others kept the plan."""
 
     user: str
     visits: int
@@ -52,6 +59,37 @@ def look(run: Run) -> Alone | None:
         longest_gap=int(gaps.max()) if len(gaps) else 0,
         learned_epsilon=_learned(run, gaps),
     )
+
+
+def checks(run: Run) -> list[Check]:
+    """One log alone, complete graph: was I visited no more often than the law allows?"""
+    plan, logs = run.plan, run.logs
+    if plan.walk.topology != "complete" or len(logs.files) != 1:
+        return []
+    (user,) = logs.files
+    handed = logs.visits[logs.visits["cause"] == HANDOFF]
+    count, steps, live = len(handed), plan.total_steps, plan.walk.min_live
+    above, below = float(binom.sf(count - 1, steps, 1 / live)), float(binom.cdf(count, steps, 1 / plan.n))
+    # Users that were down raise the rate, and a walk that was taken up again repeats steps: neither is anybody's fault.
+    convicts = 2 * above <= FALSE_ALARM and len(np.unique(handed["epoch"])) == 1
+    fits = min(above, below) * 2 > FALSE_ALARM and user in logs.ended and not logs.rejoined
+    text = f"{count} visits where {steps / plan.n:.3g} are expected"
+    evidence = (logs.finding(user, 1, text),) if convicts else ()
+    check = Check(
+        id="visits",
+        title="My visits follow the binomial law",
+        status=Status.FAIL if convicts else Status.PASS if fits else Status.UNKNOWN,
+        observed=text + ("" if fits or convicts else ": not reachable for a while, or lines are missing"),
+        bound=f"p > {FALSE_ALARM:g}",
+        rule=f"Visits of one user ~ Binomial({steps}, 1/n) for {live} to {plan.n} live users; exact tails. "
+        "Too few convict nobody: this user may have been unreachable.",
+        theory="theory.md 2",
+        number=min(1.0, 2 * min(above, below)),
+        limit=FALSE_ALARM,
+        evidence=evidence,
+        evidence_count=len(evidence),
+    )
+    return [check]
 
 
 def _gaps(run: Run, steps: Ints) -> Ints:

@@ -13,7 +13,7 @@ from analyzer.analysis import Analyses
 from analyzer.judge import Analysis
 from analyzer.privacy import Collusion
 from analyzer.report.as_printed import as_printed
-from analyzer.verdict import SCHEMA, check_as_dict, plain
+from analyzer.verdict import SCHEMA, Status, check_as_dict, plain
 
 _WORST_PAIRS: Final = 20
 
@@ -52,6 +52,7 @@ def as_dict(analysis: Analysis) -> dict[str, Any]:
             "abandoned": integrity.abandoned(run),
         },
         "notes": list(run.logs.notes),
+        "left_out": [check.id for check in analysis.checks if check.status is Status.PARTIAL],
         "checks": [check_as_dict(check) for check in analysis.checks],
         "privacy": _privacy(analysis),
         "utility": asdict(analysis.utility),

@@ -66,6 +66,7 @@ class Collector:
         self._values = ValueReport()
         self._files: dict[int, Path] = {}
         self._with_values: set[int] = set()
+        self._rejoined: dict[int, int] = {}
         self._kept: tuple[array[float], array[float]] | None = (array("d"), array("d"))
         self._stride = max(1, plan.total_steps // _MODELS) if isinstance(plan.task, SgdTask) else 0
         self._models: dict[int, Payload] = {}
@@ -104,6 +105,9 @@ class Collector:
                 self._events.append(Event(self._user, "abandoned", text, time_s, line))
             case "start":
                 self._started(line, time_s)
+            case "rejoined":
+                self._rejoined[self._user] = line
+                self._events.append(Event(self._user, "rejoined", "came back without its whole disk", time_s, line))
             case "header" if line > 1:
                 raise ValueFormatError("a second header: two logs in one file")
 
@@ -245,6 +249,8 @@ class Collector:
             run=run,
             files=self._files,
             with_values=frozenset(self._with_values),
+            ended=frozenset(row.user for row in self._results),
+            rejoined=self._rejoined,
             insecure=insecure,
             epochs=list(self._epochs),
             visits=self._visits.freeze(),

@@ -18,10 +18,9 @@ from typing import Final
 import numpy as np
 
 from analyzer.integrity import Run
-from analyzer.lineage import Bools, Ints
 from analyzer.responses import Responses
 from analyzer.sights import Sights
-from analyzer.tables import NOBODY, START, Floats
+from analyzer.tables import NOBODY, START, Bools, Floats, Ints
 from analyzer.values import dimension
 from network_dp import exposure, gaussian
 from network_dp.plan import Plan, SgdTask

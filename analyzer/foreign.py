@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from analyzer.integrity import Run, uses_ledger
-from analyzer.lineage import LOST, Ints, held_at
-from analyzer.tables import Findings
+from analyzer.lineage import LOST, held_at
+from analyzer.tables import Findings, Ints
 from analyzer.verdict import Check, from_findings
 from network_dp.plan import Plan
 

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from analyzer.extent import since_rejoining
 from analyzer.ledger import Ledger
-from analyzer.lineage import Ints, Lineage, held_at, is_reissue
-from analyzer.tables import NOBODY, REISSUE, START, Findings, Logs
+from analyzer.lineage import Lineage, held_at, is_reissue, unvisited
+from analyzer.tables import NOBODY, REISSUE, START, Bools, Findings, Ints, Logs
 from analyzer.values import StepRule, digest, dimension
 from analyzer.verdict import Check, Status, from_findings
-from network_dp.plan import Plan, SgdTask
+from network_dp.plan import CustomTask, Plan, SgdTask
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +30,19 @@ class Run:
 
     @property
     def whole(self) -> bool:
-        """Every user's log is here and the accepted branch has no gap."""
-        return not self.logs.absent and self.lineage.complete
+        """Every user's log is here, no line of any is known to be missing, and the accepted branch has no gap."""
+        logs, lineage = self.logs, self.lineage
+        return not logs.absent and not logs.rejoined and lineage.complete and lineage.missing == 0
+
+    @property
+    def shown(self) -> bool:
+        """Every user's log is here with its values."""
+        return self.logs.with_values == frozenset(range(self.plan.n))
+
+    @property
+    def kept_back(self) -> bool:
+        """All that is missing are values which users left out on purpose."""
+        return bool(self.logs.withheld) and not self.logs.absent and not self.logs.rejoined
 
     def line(self, findings: Findings, row: int, text: str) -> None:
         """Evidence at a sent row."""
@@ -44,24 +56,28 @@ def uses_ledger(plan: Plan) -> bool:
 
 
 def logs_present(run: Run) -> Check:
-    logs, n = run.logs, run.plan.n
-    blind = [user for user in logs.files if user not in logs.with_values]
-    absent = logs.absent
-    who = ", ".join(logs.name(user) for user in absent[:5]) + (" ..." if len(absent) > 5 else "")
-    text = f"{n - len(absent)} of {n} logs"
-    text += f" (missing: {who})" if absent else ""
-    text += f", {len(blind)} without values" if blind else ""
+    logs, n, withheld = run.logs, run.plan.n, run.logs.withheld
+    text = f"{n - len(logs.absent)} of {n} logs"
+    text += f" (missing: {_names(run, logs.absent)})" if logs.absent else ""
+    text += f", {len(withheld)} without values" if withheld else ""
+    if logs.rejoined:
+        text += f"; lines may be missing since a disk came back: {_names(run, tuple(logs.rejoined))}"
+    missing = bool(logs.absent or logs.rejoined)
     return Check(
         id="logs",
         title="Every user's log is here",
-        status=Status.PASS if not absent and not blind else Status.UNKNOWN,
+        status=Status.UNKNOWN if missing else Status.PARTIAL if withheld else Status.PASS,
         observed=text,
         bound=f"{n} logs with values",
         rule="A missing log, or one without values, proves nothing either way.",
         theory="design.md, Views",
-        number=float(n - len(absent)),
+        number=float(n - len(logs.absent)),
         limit=float(n),
     )
+
+
+def _names(run: Run, users: tuple[int, ...]) -> str:
+    return ", ".join(run.logs.name(user) for user in users[:5]) + (" ..." if len(users) > 5 else "")
 
 
 def links(run: Run) -> Check:
@@ -74,7 +90,7 @@ def links(run: Run) -> Check:
         "0",
         "Both ends of a hand-over log the same tag and, if logged, the same bytes.",
         "design.md, Custody",
-        enough=not run.logs.absent and lineage.checked_links > 0,
+        enough=not run.logs.absent and lineage.checked_links > 0 and lineage.missing == 0,
     )
 
 
@@ -86,6 +102,8 @@ def every_step_once(run: Run) -> Check:
     taken_up = is_reissue(logs, lineage)[chain]
     ring = run.plan.walk.topology == "ring"
     last = 0
+    if len(chain) and not lineage.complete:  # without its beginning it says nothing about the steps before
+        last = int(steps[0]) - int(not taken_up[0])
     for row, step, again in zip(chain.tolist(), steps.tolist(), taken_up.tolist(), strict=True):
         if again:
             continue
@@ -105,34 +123,41 @@ def every_step_once(run: Run) -> Check:
         f"{total} steps" if not ring else f"{total} positions, dead users skipped",
         "The branch that led to the result has every step once, and no hop has two holders.",
         "design.md, Custody; theory.md 8.2",
-        enough=lineage.complete and lineage.n_ghosts == 0,
+        enough=lineage.complete and lineage.n_ghosts == 0 and lineage.missing == 0,
     )
 
 
 def _doubled(run: Run, findings: Findings) -> None:
     """Two visits to one hop, a visit without a cause, or a token sent from a visit that is not in the log."""
     logs = run.logs
-    visits = logs.visits
+    visits, settled = logs.visits, since_rejoining(logs, logs.visits)
     normal = np.flatnonzero(visits["cause"] != REISSUE)
     key = np.stack([visits["epoch"][normal].astype(np.int64), visits["step"][normal]], axis=1)
     order = np.lexsort((key[:, 1], key[:, 0]))
     repeated = np.flatnonzero(np.all(key[order][1:] == key[order][:-1], axis=1)) if len(order) else order
     for place in repeated:
         first, second = sorted((normal[order[place]], normal[order[place + 1]]))
+        if visits["user"][first] == visits["user"][second] and settled[first] != settled[second]:
+            continue  # its disk forgot the first of the two
         other = logs.name(int(visits["user"][first]))
         text = f"step {visits['step'][second]} has a second holder or is logged twice (also {other})"
         findings.add(logs.finding(int(visits["user"][second]), visits["line"][second], text))
-    for row in np.flatnonzero(logs.sents["row"] == NOBODY):
+    for row in np.flatnonzero(unvisited(logs) & since_rejoining(logs, logs.sents)):
         run.line(findings, int(row), f"sent step {logs.sents['step'][row]} without a visit that led to it")
+    for row in np.flatnonzero(_kept_for_itself(run)):
+        text = f"visited at step {visits['step'][row]} but never sent the token on"
+        findings.add(logs.finding(int(visits["user"][row]), visits["line"][row], text))
+
+
+def _kept_for_itself(run: Run) -> Bools:
+    """Per visit: did its user not send the token on, although it was of the result's epoch and its log goes on?"""
+    logs, visits = run.logs, run.logs.visits
     silent = ~np.isin(np.arange(len(visits)), logs.sents["row"])
-    if logs.results:
-        for row in np.flatnonzero(silent & (np.array(logs.epochs)[visits["epoch"], 0] == _last_counter(logs))):
-            text = f"visited at step {visits['step'][row]} but never sent the token on"
-            findings.add(logs.finding(int(visits["user"][row]), visits["line"][row], text))
-
-
-def _last_counter(logs: Logs) -> int:
-    return max(logs.epochs[row.epoch][0] for row in logs.results)
+    if not logs.results:
+        return np.zeros(len(visits), dtype=np.bool_)
+    newest = max((row.epoch for row in logs.results), key=lambda epoch: logs.epochs[epoch])
+    goes_on = run.lineage.extent.covers(visits["user"], visits["epoch"], visits["step"] + 1)
+    return np.asarray(silent & (visits["epoch"] == newest) & goes_on, dtype=np.bool_)
 
 
 def ring_order(run: Run) -> Check | None:
@@ -160,7 +185,7 @@ def ring_order(run: Run) -> Check | None:
 
 
 def conservation(run: Run) -> Check:
-    logs, report = run.logs, run.logs.values
+    report = run.logs.values
     exact = StepRule(run.plan).exact
     _start_from_zero(run)
     checked = report.checked_steps
@@ -173,7 +198,6 @@ def conservation(run: Run) -> Check:
         if exact
         else "sent = projection(received - eta (gradient + noise)), recomputed in float64."
     )
-    everybody = logs.with_values == frozenset(range(run.plan.n))
     return from_findings(
         "conservation",
         "Nothing but logged contributions and noise is in the token",
@@ -182,7 +206,8 @@ def conservation(run: Run) -> Check:
         "0 differ",
         rule,
         "theory.md 8.4" if exact else "theory.md 7",
-        enough=everybody and report.unchecked_steps == 0 and checked > 0,
+        enough=run.shown and report.unchecked_steps == 0 and checked > 0,
+        withheld=run.kept_back and report.unchecked_steps == 0,
     )
 
 
@@ -198,16 +223,17 @@ def _start_from_zero(run: Run) -> None:
 
 
 def bounds_kept(run: Run) -> Check:
-    report = run.logs.values
+    report, custom = run.logs.values, isinstance(run.plan.task, CustomTask)
     return from_findings(
         "bounds",
         "Contributions keep the public bounds",
         report.bounds,
-        f"{report.bounds.count} outside",
+        "not looked at: only the task itself knows its bounds" if custom else f"{report.bounds.count} outside",
         f"sensitivity {run.plan.sensitivity:.4g}" if run.plan.noise.mechanism != "rr" else "one bucket each",
         "The sensitivity of the plan holds only for contributions inside its bounds.",
         "theory.md 2, 7",
-        enough=run.logs.with_values == frozenset(range(run.plan.n)),
+        enough=run.shown and not custom,
+        withheld=run.shown or run.kept_back,
     )
 
 
@@ -247,6 +273,7 @@ def noise_not_redrawn(run: Run) -> Check:
         "A resend is byte-identical; a new receiver gets the same noise: redrawing lets noise be averaged away.",
         "theory.md 8.1",
         enough=not run.logs.absent and not unclear.any(),
+        withheld=run.kept_back,
     )
 
 
@@ -263,7 +290,7 @@ def noise_added(run: Run) -> Check | None:
     from_start = _starts_at_zero(run)[: len(sents)]
     share = int(plan.noise.spread) if uses_ledger(plan) else 1
     capped = ~sents["real"] & (plan.caps.past == "forward")
-    short = ~again & ~from_start & ~capped & (sents["units"] < share)
+    short = ~again & ~from_start & ~capped & ~unvisited(logs) & (sents["units"] < share)
     for row in np.flatnonzero(short):
         run.line(
             findings, int(row), f"added {sents['units'][row]} noise units at step {sents['step'][row]}, not {share}"
@@ -331,20 +358,22 @@ def cover_elements(run: Run) -> Check | None:
     if not owed or not lineage.complete:
         return None
     needed, first, last = _cover_each(plan), next(iter(owed)), int(lineage.accepted[-1])
-    everybody = run.logs.with_values == frozenset(range(plan.n))
     found = lineage.sents["dummies"]
     for row, count in owed.items():
-        if everybody and found[row] < count:
+        if run.shown and found[row] < count:
             run.line(findings, row, f"added {found[row]} of {count} uniform elements at an end of the walk")
     return from_findings(
         "cover",
         "Uniform elements cover both ends of the ring",
         findings,
-        f"{int(found[first])} at the start" + (f", {int(found[last])} at the end" if last in owed else ""),
+        (f"{int(found[first])} at the start" + (f", {int(found[last])} at the end" if last in owed else ""))
+        if run.shown
+        else "not shown",
         f"{needed} each",
         "The first to answer adds R1 = ceil(gamma (n-2)) uniform elements, the finisher as many on a release.",
         "theory.md 5",
-        enough=everybody,
+        enough=run.shown,
+        withheld=run.kept_back,
     )
 
 
@@ -398,6 +427,9 @@ def result_agrees(run: Run) -> Check:
                 if wrong_count:
                     text = f"its result counts {row.contributions} contributions, the walk has {counted}"
                     findings.add(logs.finding(row.user, row.line, text))
+    elif logs.sealed:
+        for row in logs.results:
+            findings.add(logs.finding(row.user, row.line, "was given a result, and no log shows how the walk ended"))
     if not findings.count and len(values) > 1:
         for row in logs.results[1:]:
             if row.digest != logs.results[0].digest:
@@ -411,6 +443,7 @@ def result_agrees(run: Run) -> Check:
         "The published value and count are those of the finished walk.",
         "design.md, Finish",
         enough=bool(logs.results) and bool(values) and lineage.complete,
+        withheld=run.kept_back and bool(logs.results) and lineage.complete,
     )
 
 

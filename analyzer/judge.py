@@ -106,6 +106,7 @@ def analyze(
         *integrity.checks(run),
         *foreign.checks(run),
         *chance.checks(run),
+        *alone.checks(run),
         *privacy.checks(run, numbers),
         *utility.checks(run, result),
     ]

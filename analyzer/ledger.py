@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from analyzer.lineage import LOST, ROOT, Bools, Ints, Lineage
+from analyzer.lineage import LOST, ROOT, Lineage
+from analyzer.tables import Bools, Ints
 
 
 @dataclass(frozen=True, slots=True)

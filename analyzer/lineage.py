@@ -13,10 +13,9 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from analyzer.tables import HANDOFF, NOBODY, REISSUE, SENT, START, Findings, Logs, Rows
-
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
+from analyzer import extent
+from analyzer.extent import Extent, since_rejoining
+from analyzer.tables import HANDOFF, NOBODY, REISSUE, SENT, START, Bools, Findings, Ints, Logs, Rows
 
 ROOT: Final = -1  # the public initial token
 LOST: Final = -2  # the parent is in a log that is not here
@@ -38,6 +37,8 @@ class Lineage:
     complete: bool  # the accepted branch is known without a gap from start to finish
     links: Findings  # received is not what was sent
     checked_links: int
+    missing: int  # lines that logs refer to and that logs which are here, but not whole, do not show
+    extent: Extent
 
     @property
     def on_branch(self) -> Bools:
@@ -56,23 +57,32 @@ def _match(keys: NDArray[np.uint64], wanted: NDArray[np.uint64]) -> Ints:
     return np.where(keys[rows] == wanted, rows, NOBODY).astype(np.int64)
 
 
-def _links(logs: Logs) -> tuple[Ints, Findings, int]:
-    """For each visit the sent row it received, what contradicts it, and how many hand-overs were compared."""
+def _links(logs: Logs, covered: Extent) -> tuple[Ints, Findings, int, int]:
+    """For each visit the sent row it received, what contradicts it, how many hand-overs were compared, and of how
+    many the sender's line may have been cut off."""
     visits, sents, findings = logs.visits, logs.sents, Findings()
     handed = np.flatnonzero(visits["cause"] == HANDOFF)
     link = np.full(len(visits), ROOT, dtype=np.int64)
     link[visits["cause"] != START] = LOST
     link[handed] = np.where((found := _match(sents["tag"], visits["tag"][handed])) == NOBODY, LOST, found)
-    rows = link[handed]
-    same = rows >= 0
-    for field, other in (("epoch", "epoch"), ("step", "step"), ("user", "sender"), ("to", "user")):
-        same &= sents[field][rows] == visits[other][handed]
-    both = (sents["sent"][rows] != 0) & (visits["received"][handed] != 0)
-    same &= ~both | (sents["sent"][rows] == visits["received"][handed])
-    present = np.isin(visits["sender"][handed], np.fromiter(logs.files, dtype=np.int64))
-    for visit in handed[~same & present]:
+    hits = np.flatnonzero(found != NOBODY)
+    same = np.zeros(len(handed), dtype=np.bool_)
+    same[hits] = _agree(sents[found[hits]], visits[handed[hits]])
+    got = visits[handed]
+    owed = covered.covers(got["sender"], got["epoch"], got["step"])
+    wrong = ~same & (owed | (found != NOBODY))
+    for visit in handed[wrong]:
         link[visit] = _explain(logs, int(visit), int(link[visit]), findings)
-    return link, findings, int(np.count_nonzero(present))
+    present = np.isin(got["sender"], np.fromiter(logs.files, dtype=np.int64))
+    return link, findings, int(np.count_nonzero(same | wrong)), int(np.count_nonzero(present & ~same & ~wrong))
+
+
+def _agree(sents: Rows, visits: Rows) -> Bools:
+    """Do both ends of each hand-over say the same?"""
+    same = ~((sents["sent"] != 0) & (visits["received"] != 0) & (sents["sent"] != visits["received"]))
+    for field, other in (("epoch", "epoch"), ("step", "step"), ("user", "sender"), ("to", "user")):
+        same &= sents[field] == visits[other]
+    return np.asarray(same, dtype=np.bool_)
 
 
 def _explain(logs: Logs, visit: int, tagged: int, findings: Findings) -> int:
@@ -156,27 +166,32 @@ def _ghosts(logs: Logs, link: Ints) -> tuple[Rows, Ints]:
 
 
 def _finish_of_result(logs: Logs, sents: Rows, finishes: Ints) -> int:
-    """The finish behind the published result: same epoch; or, when a later epoch re-published it, same value."""
+    """The finish behind the published result: same epoch; or, when a later epoch re-published it, same value. Another
+    one only where no line can be missing; NOBODY: it is not there."""
     if logs.results:
         newest = max(logs.results, key=lambda row: logs.epochs[row.epoch])
         value = next((row.digest for row in logs.results if row.epoch == newest.epoch and row.digest), 0)
+        older = [i for i in finishes if logs.epochs[int(sents["epoch"][i])] <= logs.epochs[newest.epoch]]
         for matching in (
             finishes[sents["epoch"][finishes] == newest.epoch],
             finishes[(sents["sent"][finishes] == value) & (value != 0)],
-            np.array([i for i in finishes if logs.epochs[int(sents["epoch"][i])] <= logs.epochs[newest.epoch]]),
+            np.array(older if logs.sealed else [], dtype=np.int64),
+            finishes if logs.sealed else finishes[:0],
         ):
             if len(matching):
                 finishes = matching
                 break
+        else:
+            return NOBODY
     return int(max(finishes, key=lambda i: logs.epochs[int(sents["epoch"][i])]))
 
 
 def _accepted(logs: Logs, sents: Rows, parent: Ints) -> tuple[Ints, bool]:
     """Back from the finish of the result's epoch; (rows in walking order, reached the start?)."""
     finishes = np.flatnonzero((sents["to"] == NOBODY) & (sents["visit"] >= 0))
-    if len(finishes) == 0:
+    row = _finish_of_result(logs, sents, finishes) if len(finishes) else NOBODY
+    if row == NOBODY:
         return np.zeros(0, dtype=np.int64), False
-    row = _finish_of_result(logs, sents, finishes)
     parents: list[int] = parent.tolist()
     chain: list[int] = []
     while row >= 0 and len(chain) <= len(sents):
@@ -187,7 +202,8 @@ def _accepted(logs: Logs, sents: Rows, parent: Ints) -> tuple[Ints, bool]:
 
 def build(logs: Logs) -> Lineage:
     """The tree of all sent tokens, and the branch that led to the result."""
-    link, findings, checked = _links(logs)
+    covered = extent.build(logs)
+    link, findings, checked, missing = _links(logs, covered)
     ghosts, ghost_parents = _ghosts(logs, link)
     _bases(logs, link)
     sents = np.concatenate([logs.sents, ghosts])
@@ -204,7 +220,14 @@ def build(logs: Logs) -> Lineage:
         complete=reached,
         links=findings,
         checked_links=checked,
+        missing=missing + int(np.count_nonzero(unvisited(logs) & ~since_rejoining(logs, logs.sents))),
+        extent=covered,
     )
+
+
+def unvisited(logs: Logs) -> Bools:
+    """Per sent row: is the visit that led to it not in the log?"""
+    return np.asarray(logs.sents["row"] == NOBODY, dtype=np.bool_)
 
 
 def is_reissue(logs: Logs, lineage: Lineage) -> Bools:

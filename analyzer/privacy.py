@@ -11,7 +11,7 @@ import numpy as np
 from analyzer import promise
 from analyzer.chance import FALSE_ALARM
 from analyzer.exposures import Measure, UnmeasurableError
-from analyzer.integrity import Run, uses_ledger
+from analyzer.integrity import Run
 from analyzer.lineage import contributions_per_user
 from analyzer.sights import Sights
 from analyzer.tables import Finding, Floats
@@ -231,10 +231,9 @@ def _exposure_check(run: Run, privacy: Privacy) -> Check:
         number = value
         if plan.noise.mechanism != "gaussian":
             number, limit = privacy.worst_epsilon, privacy.limit if privacy.limit is not None else privacy.promised
-        known = run.whole and run.lineage.n_ghosts == 0
-        status = Status.PASS if known and limit is not None else Status.UNKNOWN
+        status = Status.PASS if run.whole and limit is not None else Status.UNKNOWN
         if limit is not None and not _within(number, limit):
-            excuse = _too_few_answered(run, number) or _noise_not_logged(run)
+            excuse = _too_few_answered(run, number) or _not_all_logged(run)
             status = Status.UNKNOWN if excuse else Status.FAIL
             observed += excuse
             evidence = (run.logs.finding(u, 1, privacy.words),)
@@ -253,9 +252,9 @@ def _exposure_check(run: Run, privacy: Privacy) -> Check:
     )
 
 
-def _noise_not_logged(run: Run) -> str:
-    """How much noise a ring's user adds depends on who was away: without its log the sights around it prove nothing."""
-    return "; the missing logs may hold more noise" if uses_ledger(run.plan) and run.lineage.n_ghosts else ""
+def _not_all_logged(run: Run) -> str:
+    """What is missing may hold more noise than is assumed, and the branch that became the result."""
+    return "" if run.whole else "; the missing lines may hold more noise"
 
 
 def _too_few_answered(run: Run, epsilon: float) -> str:
@@ -302,14 +301,24 @@ def _collusion_check(run: Run, privacy: Privacy, item: Collusion) -> Check | Non
     who = ", ".join(run.logs.name(v) for v in item.members)
     responses = run.plan.noise.mechanism == "rr"  # their exposure is an eps already
     size = "" if responses else f" (S = {item.exposure:.4g})"
+    least = "" if item.exact else "at least "
+    status = Status.UNKNOWN
+    if run.whole and not _within(item.exposure, item.limit):
+        status = Status.FAIL
+    elif run.whole:
+        status = Status.PASS if item.exact else Status.PARTIAL  # some other set may have seen more
     return Check(
         id=f"colluders-{len(item.members)}" + ("" if item.searched else "-named"),
         title=f"{len(item.members)} colluders saw no more than the theory allows",
-        status=Status.PASS if _within(item.exposure, item.limit) else Status.FAIL,
-        observed=f"{who} about {run.logs.name(item.user)}: eps {item.epsilon:.4g}{size}",
+        status=status,
+        observed=f"{who} about {run.logs.name(item.user)}: {least}eps {item.epsilon:.4g}{size}",
         bound=f"{'eps' if responses else 'S'} <= {item.limit:.4g}",
         rule="The set is one observer; noise of its members does not count. "
-        + ("Every set was tried." if item.exact else "Grown from the worst pair: some set saw at least this."),
+        + (
+            "Every set was tried."
+            if item.exact
+            else "Grown from the worst pair: some set saw at least this, another may have seen more."
+        ),
         theory="theory.md 5" if responses else "theory.md 2",
         number=item.exposure,
         limit=item.limit,

@@ -21,9 +21,8 @@ from typing import Final
 
 import numpy as np
 
-from analyzer.lineage import Bools, Ints
 from analyzer.sights import Sights
-from analyzer.tables import Floats
+from analyzer.tables import Bools, Floats, Ints
 from network_dp import gaussian, shuffle
 from network_dp.plan import HistogramTask, Plan
 from network_dp.randomised_response import Response, Window, log_moments, round_all_down

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from analyzer.integrity import Run, uniform_elements
-from analyzer.lineage import Bools, Ints, contributions_per_user
-from analyzer.tables import NOBODY, Floats
+from analyzer.lineage import contributions_per_user
+from analyzer.tables import NOBODY, Bools, Floats, Ints
 from network_dp.exposure import Observation, general
 
 Numbers = NDArray[np.int32]

@@ -20,6 +20,8 @@ from network_dp.view import Epoch
 
 Rows = NDArray[np.void]
 Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
 
 CAUSES: Final = ("handoff", "start", "reissue")
 HANDOFF, START, REISSUE = range(3)
@@ -168,6 +170,8 @@ class Logs:
     run: str
     files: Mapping[int, Path]  # user -> its log
     with_values: frozenset[int]
+    ended: frozenset[int]  # users whose log holds the result: nothing is cut off behind it
+    rejoined: Mapping[int, int]  # user -> its last ``rejoined`` line: lines before it may be missing
     insecure: bool
     epochs: Sequence[Epoch]
     visits: Rows
@@ -189,6 +193,16 @@ class Logs:
     @property
     def absent(self) -> tuple[int, ...]:
         return tuple(user for user in range(self.plan.n) if user not in self.files)
+
+    @property
+    def withheld(self) -> frozenset[int]:
+        """Users that handed over their log without its values, on purpose."""
+        return frozenset(self.files) - self.with_values
+
+    @property
+    def sealed(self) -> bool:
+        """Every log is here to its end: whatever none of them shows did not happen."""
+        return len(self.ended) == self.plan.n and not self.rejoined
 
     def name(self, user: int) -> str:
         return self.plan.users[user].name if user >= 0 else "nobody"

@@ -13,7 +13,7 @@ from analyzer.alone import Alone
 from analyzer.analysis import Analyses
 from analyzer.judge import Analysis
 from analyzer.report.as_printed import as_printed
-from analyzer.verdict import Check, Status, worst_first
+from analyzer.verdict import Check, Status, left_out, worst_first
 
 _STYLE = {
     Status.PASS: "green",
@@ -51,6 +51,8 @@ def show(analysis: Analysis, console: Console) -> None:
     for note in run.logs.notes:
         console.print(f"[yellow]{note}[/]", soft_wrap=True)
     console.print(_table(analysis.checks, console.width))
+    if missed := left_out(analysis.checks):
+        console.print(f"[yellow]{escape(missed)}[/]")
     _numbers(analysis, console)
     _usefulness(analysis, console)
 
@@ -130,5 +132,6 @@ def _alone(own: Alone, delta: float, console: Console) -> None:
     if own.learned_epsilon is not None:
         console.print(
             f"It could have learned at most eps {own.learned_epsilon:.4g} about any one other user "
-            f"(longest gap between its visits: {own.longest_gap} steps of others)."
+            f"(longest gap between its visits: {own.longest_gap} steps of others), if the others kept the plan: "
+            "one log alone cannot show that."
         )

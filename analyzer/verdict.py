@@ -53,11 +53,14 @@ def overall(checks: Iterable[Check]) -> Status:
     return next((status for status in _WORST_FIRST if status in statuses), Status.UNKNOWN)
 
 
-def status_of(findings: Findings, enough: bool = True) -> Status:
-    """Evidence against it: FAIL. None, and everything was looked at: PASS. None, but not everything: UNKNOWN."""
+def status_of(findings: Findings, enough: bool = True, withheld: bool = False) -> Status:
+    """Evidence against it: FAIL. None, and everything was looked at: PASS. None, but not everything: PARTIAL where only
+    what was left out on purpose is missing, else UNKNOWN."""
     if findings.count:
         return Status.FAIL
-    return Status.PASS if enough else Status.UNKNOWN
+    if enough:
+        return Status.PASS
+    return Status.PARTIAL if withheld else Status.UNKNOWN
 
 
 def plain(value: Any) -> Any:
@@ -91,13 +94,21 @@ def check_as_dict(check: Check) -> dict[str, Any]:
 
 
 def from_findings(
-    id: str, title: str, findings: Findings, observed: str, bound: str, rule: str, theory: str, enough: bool = True
+    id: str,
+    title: str,
+    findings: Findings,
+    observed: str,
+    bound: str,
+    rule: str,
+    theory: str,
+    enough: bool = True,
+    withheld: bool = False,
 ) -> Check:
     """A check that counts violations: the limit is none."""
     return Check(
         id=id,
         title=title,
-        status=status_of(findings, enough),
+        status=status_of(findings, enough, withheld),
         observed=observed,
         bound=bound,
         rule=rule,
@@ -107,6 +118,12 @@ def from_findings(
         evidence=tuple(findings.first),
         evidence_count=findings.count,
     )
+
+
+def left_out(checks: Iterable[Check]) -> str:
+    """One sentence: what nobody could look at, because it was left out on purpose."""
+    titles = [check.title for check in checks if check.status is Status.PARTIAL and check.id != "logs"]
+    return f"Not looked at in full: {'; '.join(titles)}." if titles else ""
 
 
 def worst_first(checks: Sequence[Check]) -> list[Check]:

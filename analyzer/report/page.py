@@ -13,7 +13,7 @@ from analyzer.judge import Analysis, UserCard
 from analyzer.report.charts import all_charts
 from analyzer.report.style import STYLE
 from analyzer.report.svg import number
-from analyzer.verdict import Check, Status, worst_first
+from analyzer.verdict import Check, Status, left_out, worst_first
 
 _CARDS: Final = 40
 _SAYS: Final = {
@@ -42,6 +42,8 @@ def page(analysis: Analysis, together: Sequence[Check] = ()) -> str:
     where = "ring" if plan.walk.topology == "ring" else "complete graph"
     length = f"{plan.walk.rounds} rounds" if plan.walk.topology == "ring" else f"{plan.walk.steps} steps"
     notes = [escape(note) for note in run.logs.notes]
+    if missed := left_out(analysis.checks):
+        notes.append(escape(missed))
     if run.logs.insecure:
         notes.insert(0, "<b>INSECURE:</b> this run drew its noise from a seed. Its privacy is a rehearsal.")
     return (
@@ -75,7 +77,7 @@ def _tiles(analysis: Analysis) -> str:
         seen = f"from {own.received_from} users, handed to {own.handed_to}"
         tiles.append((str(own.tokens_seen), f"times {own.user} saw the token", seen))
         if own.learned_epsilon is not None:
-            text = f"longest gap: {own.longest_gap} steps of others"
+            text = f"if the others kept the plan; longest gap: {own.longest_gap} steps of others"
             tiles.append((number(own.learned_epsilon), "epsilon it could learn of any one user, at most", text))
     elif numbers.worst is not None:
         most = "at most " if numbers.upper_bound else ""

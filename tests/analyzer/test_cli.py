@@ -40,18 +40,18 @@ def test_fail_is_1_and_names_the_line(call, run):
     assert f"view.jsonl:{line}" in result.output.replace("\n", "").replace(" ", "")
 
 
-def test_unknown_is_2(call, run):
+def test_unknown_is_3(call, run):
     assert call("analyze", tamper.log_of(run, "user-1")).exit_code == 3
 
 
 @pytest.mark.parametrize("words", [["nowhere"], ["RUN", "--truth", "many"], ["RUN", "--colluders", "stranger"]])
-def test_bad_input_is_4_in_one_sentence(call, run, words):
+def test_bad_input_is_2_in_one_sentence(call, run, words):
     result = call("analyze", *(run if word == "RUN" else word for word in words))
     assert result.exit_code == 2
     assert len(result.stderr.strip().splitlines()) == 1
 
 
-def test_a_corrupt_log_is_4_and_named(call, run):
+def test_a_corrupt_log_is_2_and_named(call, run):
     tamper.log_of(run, "user-1").write_text("garbage\n")
     result = call("analyze", run)
     assert result.exit_code == 2 and "user-1/state/view.jsonl:1:" in result.stderr
@@ -60,7 +60,8 @@ def test_a_corrupt_log_is_4_and_named(call, run):
 def test_json_has_every_documented_field(call, run):
     body = json.loads(call("analyze", run, "--json", "--colluders", "user-0,user-1", "--max-colluders", 2).stdout)
     assert body["schema"] == "network-dp/verdict/1" and body["status"] == "PASS"
-    assert set(body) == {"schema", "status", "run", "notes", "checks", "privacy", "utility", "alone", "users"}
+    keys = {"schema", "status", "run", "notes", "left_out", "checks", "privacy", "utility", "alone", "users"}
+    assert set(body) == keys
     for check in body["checks"]:
         assert set(check) == {
             "id",

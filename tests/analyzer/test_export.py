@@ -11,7 +11,7 @@ import pytest
 
 from analyzer.analysis import analyze_runs
 from analyzer.export import export
-from analyzer.verdict import Status
+from analyzer.verdict import Status, left_out
 from tests.analyzer import tamper
 from tests.analyzer.generate import plan_text, write_run
 
@@ -82,14 +82,21 @@ def test_a_tag_cannot_be_tested_against_a_guess(shown):
     assert (shown / "again.jsonl").read_text() == text
 
 
-def test_exported_logs_give_the_same_exposure_and_an_honest_unknown(shown):
+def test_exported_logs_give_the_same_exposure_and_say_what_they_do_not_show(shown):
     (full,) = analyze_runs([shown / "run"]).runs
     (bare,) = analyze_runs([shown / "shown"], plan=shown / "run" / "plan.toml").runs
     np.testing.assert_array_equal(full.privacy.exposure, bare.privacy.exposure)
     status = {check.id: check.status for check in bare.checks}
     assert status["links"] is status["steps"] is status["exposure"] is Status.PASS
-    assert status["conservation"] is status["noise"] is status["result"] is Status.UNKNOWN
-    assert bare.status is Status.UNKNOWN
+    withheld = {name for name, found in status.items() if found is Status.PARTIAL}
+    assert withheld == {"logs", "conservation", "bounds", "noise", "result"}
+    assert bare.status is Status.PARTIAL and bare.status.exit_code == 0
+    assert "The noise has the law of the plan" in left_out(bare.checks)
+
+
+def test_exported_logs_of_which_one_is_missing_are_unknown(shown):
+    (shown / "shown" / "user-2.jsonl").unlink()
+    assert analyze_runs([shown / "shown"], plan=shown / "run" / "plan.toml").status is Status.UNKNOWN
 
 
 def test_a_broken_chain_shows_in_exported_logs_too(shown):

@@ -104,9 +104,7 @@ MUST_DIE: tuple[Named, ...] = (
     ),
     Named("a gap in the walk will do", CHECKS, "if step != last + 1 and", "if False and", LIES),
     Named("a walk may end early", CHECKS, "lineage.complete and last < total", "False and last < total", LIES),
-    Named(
-        "a visit need not send the token on", CHECKS, "np.flatnonzero(silent &", "np.flatnonzero(False & silent &", LIES
-    ),
+    Named("a visit need not send the token on", CHECKS, "np.asarray(silent &", "np.asarray(False & silent &", LIES),
     Named(
         "a user may be in its own colluding set",
         "network_dp/exposure.py",
