@@ -15,7 +15,7 @@ from coordinator_free_launcher.cli_run import INTERRUPTED
 if TYPE_CHECKING:
     from rich.console import Console, Group
 
-    from coordinator_free_launcher.chaos import Chaos, ChaosCounts, Picture
+    from coordinator_free_launcher.chaos import Chaos, Picture, Tally
 
 _RATE = re.compile(r"(\d+(?:\.\d+)?|\.\d+)(?:/s)?")
 _LOOKS = {"up": "green", "down": "red", "paused": "yellow", "ended": "blue"}
@@ -72,7 +72,7 @@ def chaos_command(
     raise typer.Exit(0 if good else 1)
 
 
-def _run(chaos: Chaos, patience_s: float, console: Console, *, live: bool) -> ChaosCounts:
+def _run(chaos: Chaos, patience_s: float, console: Console, *, live: bool) -> Tally:
     from rich.live import Live
 
     if not live:
@@ -104,7 +104,7 @@ def _verdict(folder: Path) -> str:
     return judge(folder).verdict
 
 
-def _as_dict(tally: ChaosCounts, verdict: str, *, ok: bool) -> dict[str, Any]:
+def _as_dict(tally: Tally, verdict: str, *, ok: bool) -> dict[str, Any]:
     return {
         "ok": ok,
         "kills": tally.kills,
@@ -117,7 +117,7 @@ def _as_dict(tally: ChaosCounts, verdict: str, *, ok: bool) -> dict[str, Any]:
     }
 
 
-def _conclude(console: Console, folder: Path, chaos: Chaos, tally: ChaosCounts, verdict: str) -> None:
+def _conclude(console: Console, folder: Path, chaos: Chaos, tally: Tally, verdict: str) -> None:
     from coordinator_free_launcher.show import show_result
 
     if tally.result is not None:

@@ -15,7 +15,7 @@ import numpy as np
 from node.noise import Source
 from node.protocol.state import Filler, Mixed
 from node.protocol.values import Payload
-from node.tasks.additive import AdditiveTask
+from node.tasks.additive import AdditiveTask, ends
 from node.tasks.base import LocalData, Noise, PayloadError, Task
 
 MOST_AHEAD = 32
@@ -37,6 +37,7 @@ class BoundTask:
         self.dtype: str = task.dtype
         self.dimension = task.dimension
         self.quick = task.quick
+        self._payload_max = task.payload_max
         self._task = task
         self._data = data
         self._full_units = full_units
@@ -51,12 +52,17 @@ class BoundTask:
         count = max(1, min(MOST_AHEAD, NUMBERS_AHEAD // (self._full_units * self.dimension)))
         return [Supply(noise, source) for noise in self._task.draw_many(source, count)]
 
-    def fits(self, payload: Payload) -> bool:
+    def fits(self, payload: Payload, part: float | None = None) -> bool:
+        """Within what honest users add in a whole walk, and ``part`` of it; None: what can be computed with."""
         try:
             self._task.validate(payload)
         except PayloadError:
             return False
-        return True
+        if part is None:
+            return True
+        least, most = ends(payload)
+        limit = self._payload_max * (1.0 + part)
+        return bool(-limit <= least and most <= limit)
 
     def begin(self, supply: Supply) -> Mixed:
         """The public initial payload, with the starter's random elements where the task has them."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from node.protocol import exits, handover, issue, results
 from node.protocol.effects import Effect, Log, Note, Reply, Send, Stop
-from node.protocol.messages import Fence, Locate, Located, Promise, Why
+from node.protocol.messages import Answer, Declined, Fence, Locate, Located, Promise, Published, Refused, Why
 from node.protocol.state import (
     FINISH,
     HOLDING,
@@ -35,6 +35,54 @@ FIRST_LIFE_SAMPLE = 6  # a user whose life began with this process can only be a
 MAX_RENEWALS = 4  # the lease of a token that is seen alive grows up to this factor
 MAX_DEFERRALS = 3  # then a user acts although somebody else got further: that one may not be able to
 SOMEBODY = -1  # a lost disk does not know from whom it took the last hop
+MAX_JUMP = 1 << 20  # epochs grow by one a bid: nobody honest is further ahead of anybody than this
+PROBES_BELIEVED = 2  # how often who took the token is believed without any progress; then others are asked
+MAX_BELIEVED = 6  # how often anybody at all is
+
+
+# ---- what others say -----------------------------------------------------------------------------------------
+
+
+def believable(ctx: Context, state: State, epoch: Epoch) -> bool:
+    """Can honest users have come to this epoch? Else one message would raise all bids beyond every bound."""
+    counter, issuer = epoch
+    return 0 <= counter <= state.durable.promised[0] + MAX_JUMP and 0 <= issuer < ctx.n
+
+
+def trusted(ctx: Context, state: State, answer: Answer | None, inputs: Inputs) -> Answer | None:
+    """An answer without what nobody honest says: it is taken as unsaid, and the rest as it stands."""
+    match answer:
+        case Located():
+            result = results.readable(ctx, state, answer.result, inputs, bare=not answer.final)
+            return answer._replace(
+                rank=_trusted_hop(ctx, state, answer.rank),
+                promised=_lowered(ctx, state, answer.promised),
+                taken=_trusted_hop(ctx, state, answer.taken),
+                given=_trusted_hop(ctx, state, answer.given),
+                vote=answer.vote if believable(ctx, state, answer.vote) else NO_EPOCH,
+                result=result,
+                final=answer.final and result is not None,
+            )
+        case Promise():
+            return answer._replace(
+                rank=_trusted_hop(ctx, state, answer.rank),
+                promised=_lowered(ctx, state, answer.promised),
+                result=results.readable(ctx, state, answer.result, inputs),
+            )
+        case Declined() | Refused() | Published():
+            return answer if believable(ctx, state, answer.promised) else answer._replace(promised=NO_EPOCH)
+    return answer
+
+
+def _trusted_hop(ctx: Context, state: State, hop: Hop) -> Hop:
+    return hop if believable(ctx, state, hop.epoch) and 0 <= hop.step <= ctx.total + 1 else NO_HOP
+
+
+def _lowered(ctx: Context, state: State, promised: Epoch) -> Epoch:
+    """An absurd promise is followed a part of the way: a bid above it must still be believable to everybody."""
+    if believable(ctx, state, promised):
+        return promised
+    return min(promised, (state.durable.promised[0] + MAX_JUMP // 2, ctx.me)) if promised > NO_EPOCH else NO_EPOCH
 
 
 # ---- what this user tells others -----------------------------------------------------------------------------
@@ -45,8 +93,11 @@ def rank(ctx: Context, state: State) -> Hop:
     durable = state.durable
     if durable.rejoined:
         return NO_HOP
-    if durable.result is not None:
-        return Hop(durable.result.epoch, ctx.total + 1)
+    end = NO_HOP if durable.result is None else Hop(durable.result.epoch, ctx.total + 1)
+    return max(end, _furthest_sent(durable))
+
+
+def _furthest_sent(durable: Durable) -> Hop:
     return NO_HOP if durable.custody is None else durable.custody.out_hop
 
 
@@ -96,7 +147,7 @@ def fenced(ctx: Context, state: State, peer: int, ticket: int, fence: Fence, inp
     promised = state.durable.promised
     why: Why | None = None
     effects: list[Effect] = []
-    if fence.epoch[1] != peer:
+    if fence.epoch[1] != peer or not believable(ctx, state, fence.epoch):
         why = Why.MISBEHAVIOUR
     elif state.durable.rejoined or not state.checked:
         why = Why.UNCHECKED
@@ -150,6 +201,8 @@ def check(ctx: Context, state: State, inputs: Inputs) -> Step:
     # These questions take the place of a search that was under way: its lease must go on.
     watch_at = inputs.now + ctx.timing.lease_s if state.watch_at is None else state.watch_at
     state = state._replace(retry_at=None, watch=Watch.RESTING, watch_at=watch_at, heard={})
+    if state.unheard:
+        return _ask(state, state.unheard, Locate())
     # A lost disk must hear of every promise it may have given: a sample is not enough for that.
     if state.durable.rejoined:
         count = ctx.n
@@ -165,6 +218,13 @@ def ask_missing(ctx: Context, state: State, inputs: Inputs) -> Step:
     again_at = inputs.now + ctx.timing.retry_max_s + 2.0 * ctx.timing.locate_timeout_s
     state = state._replace(watch=Watch.RESTING, heard={}, retry_at=again_at)
     return _ask(state, frozenset(state.down), Locate())
+
+
+def ask_about(ctx: Context, state: State, peer: int, inputs: Inputs) -> Step:
+    """``peer`` says something that others must know of as well: ask a few of them, if this user has nothing to do."""
+    if state.phase is not Phase.IDLE or state.watch is not Watch.RESTING or state.asked:
+        return state, []
+    return _ask(state._replace(heard={}), _some(sorted(ctx.others - {peer}), FIRST_ASKED, inputs), Locate())
 
 
 def ensure_checked(ctx: Context, state: State, inputs: Inputs) -> Step:
@@ -201,7 +261,7 @@ def woke(ctx: Context, durable: Durable) -> Woke:
     custody = durable.custody
     if custody is None:
         return Woke()
-    in_hand = custody.next in (UNROUTED, FINISH, ctx.me) and durable.result is None
+    in_hand = custody.next in (UNROUTED, FINISH, ctx.me) and not durable.ended
     return Woke(custody.out_hop, custody.next, custody.hop if in_hand else NO_HOP)
 
 
@@ -220,16 +280,20 @@ def _remembers_more(state: State, peer: int, answer: Located) -> bool:
 def checked(ctx: Context, state: State, peer: int, answer: Located | None, inputs: Inputs) -> Step:
     """One more answer to the question of ``check`` (or of ``ask_missing``)."""
     state = state._replace(asked=state.asked - {peer})
-    if answer is not None and answer.final and answer.result is not None:
-        return results.adopt(ctx, state, answer.result, inputs)
+    if answer is not None:
+        state = state._replace(heard={**state.heard, peer: answer})
+        if (final := results.confirmed(ctx, state)) is not None:
+            return results.adopt(ctx, state, final, inputs)
     if state.phase is Phase.STALLED:
         return handover.found(ctx, state, peer, answer is not None, inputs)
-    if answer is not None:
-        if not state.checked and _remembers_more(state, peer, answer):
-            return state, [_old_disk(ctx, peer)]
-        state = state._replace(heard={**state.heard, peer: answer})
+    if answer is not None and not state.checked and _remembers_more(state, peer, answer):
+        return state, [_old_disk(ctx, peer)]
     if state.asked:
         return state, []
+    if state.checked and state.unheard:
+        return _rejoin(ctx, state, inputs)
+    if state.checked and state.phase is Phase.IDLE:
+        return state, []  # it was only asked about something
     missing = state.to_ask - state.heard.keys()
     needed = max(ctx.majority, ctx.min_live) if starts(ctx, state) else ctx.majority
     needed = min(needed, len(state.to_ask) // 2 + 1) if len(state.to_ask) < len(ctx.others) else needed
@@ -255,7 +319,7 @@ def _wait_for_more(ctx: Context, state: State, missing: frozenset[int], needed: 
 def _checked_enough(ctx: Context, state: State, inputs: Inputs) -> Step:
     state = state._replace(checked=True, tries=0, stalled_since=None)
     if state.durable.rejoined and state.durable.custody is None:
-        return _rejoin(ctx, state), []
+        return _rejoin(ctx, state, inputs)
     down = dict.fromkeys(state.to_ask - state.heard.keys(), inputs.now + ctx.timing.down_ttl_s)
     state = state._replace(down={**state.down, **down} if not ctx.ring else state.down)
     if starts(ctx, state):
@@ -269,18 +333,31 @@ def _checked_enough(ctx: Context, state: State, inputs: Inputs) -> Step:
     return state, []
 
 
-def _rejoin(ctx: Context, state: State) -> State:
+def _rejoin(ctx: Context, state: State, inputs: Inputs) -> Step:
     """A lost disk comes back as receiver only: never takes a hop that it may have taken before.
 
-    Those are all up to the furthest anybody knows of; when somebody is missing, all of the epochs so far."""
+    Those are all up to the furthest anybody knows of; while somebody is missing, all of the epochs so far."""
     durable = state.durable
     promised = max((answer.promised for answer in state.heard.values()), default=NO_EPOCH)
     promised = max(promised, durable.promised)
     furthest = max((answer.rank for answer in state.heard.values()), default=NO_HOP)
-    if len(state.heard) < len(ctx.others):
-        furthest = max(furthest, Hop(promised, ctx.total + 1))
-    durable = durable._replace(mark=max(durable.mark, furthest), mark_digest=b"", mark_from=SOMEBODY, promised=promised)
-    return state._replace(durable=durable, phase=Phase.IDLE)
+    if furthest > durable.mark:
+        durable = durable._replace(mark=furthest, mark_digest=b"", mark_from=SOMEBODY)
+    unheard = state.to_ask - state.heard.keys()
+    barrier = state.barrier if state.unheard else Hop(promised, ctx.total + 1)
+    state = state._replace(
+        durable=durable._replace(promised=promised),
+        phase=Phase.IDLE,
+        unheard=unheard,
+        barrier=barrier if unheard else NO_HOP,
+        retry_at=inputs.now + ctx.timing.retry_max_s * (1.0 + inputs.dice.unit()) if unheard else None,
+    )
+    return state, []
+
+
+def mark(state: State) -> Hop:
+    """The furthest hop that this user has taken, or may have."""
+    return max(state.durable.mark, state.barrier)
 
 
 # ---- the watch -----------------------------------------------------------------------------------------------
@@ -288,6 +365,8 @@ def _rejoin(ctx: Context, state: State) -> State:
 
 def _rest(ctx: Context, state: State, inputs: Inputs, *, fresh: bool = False) -> State:
     """Look again after a lease (a little later each time the token is seen alive)."""
+    if state.unheard and state.retry_at is None and state.phase is Phase.IDLE:
+        state = state._replace(retry_at=inputs.now + ctx.timing.retry_max_s)
     rounds = 0 if fresh else state.watch_round + 1
     lease = ctx.timing.lease_s * min(MAX_RENEWALS, 2**rounds) * (1.0 + 0.25 * inputs.dice.unit())
     return state._replace(
@@ -315,6 +394,15 @@ def _locate(ctx: Context, state: State, inputs: Inputs) -> Step:
     return _ask_more(ctx, state, inputs)
 
 
+def confirm(ctx: Context, state: State, peer: int, inputs: Inputs) -> Step:
+    """``peer`` says that a result is final: search, and ask as many others first as must say so too."""
+    if state.phase is not Phase.IDLE or state.asked:
+        return state, []  # whoever answers what is asked already says so as well
+    few = _some(sorted(ctx.others - {peer}), results.witnesses_needed(ctx), inputs)
+    state, effects = _ask(state._replace(heard={}), few, Locate())
+    return state._replace(watch=Watch.LOCATING, watch_at=None), effects
+
+
 def _ask_more(ctx: Context, state: State, inputs: Inputs) -> Step:
     batch = _some(sorted(ctx.others - state.to_ask), max(FIRST_ASKED, len(state.to_ask)), inputs)
     state = state._replace(asked=batch, to_ask=state.to_ask | batch)
@@ -324,42 +412,58 @@ def _ask_more(ctx: Context, state: State, inputs: Inputs) -> Step:
 def probed(ctx: Context, state: State, peer: int, answer: Located | None, inputs: Inputs) -> Step:
     """The user the token went to knows of it or of a later hop: it is responsible from there on."""
     custody = state.durable.custody
-    if answer is not None and answer.final and answer.result is not None:
-        return results.adopt(ctx, state, answer.result, inputs)
-    if answer is not None and custody is not None and answer.rank >= custody.out_hop:
-        return _rest(ctx, state, inputs), []
-    return _locate(ctx, state, inputs)
+    if answer is None or answer.final or custody is None or answer.rank < custody.out_hop:
+        return _locate(ctx, state, inputs)
+    if answer.rank <= state.seen and state.believed >= PROBES_BELIEVED:
+        return _locate(ctx, state, inputs)
+    return _rest(ctx, _believing(state, answer.rank), inputs), []
+
+
+def _believing(state: State, rank: Hop) -> State:
+    """Somebody says that the token is alive. Progress proves it; a word alone is believed a few times in a row."""
+    if rank <= state.seen:
+        return state._replace(believed=state.believed + 1)
+    return state._replace(seen=rank, believed=0, outvoted_since=None)
 
 
 def locating(ctx: Context, state: State, peer: int, answer: Located | None, inputs: Inputs) -> Step:
     """One more answer; somebody alive with the token, or any progress, ends the search, else the last one decides."""
     state = state._replace(asked=state.asked - {peer})
     if answer is not None:
-        if answer.final and answer.result is not None:
-            return results.adopt(ctx, state, answer.result, inputs)
+        state = state._replace(heard={**state.heard, peer: answer})
+        if (final := results.confirmed(ctx, state)) is not None:
+            return results.adopt(ctx, state, final, inputs)
         if not state.checked and _remembers_more(state, peer, answer):
             return state, [_old_disk(ctx, peer)]
-        state = state._replace(heard={**state.heard, peer: answer})
-        if answer.responsible or answer.rank > max(state.seen, rank(ctx, state)):
-            state = state._replace(seen=max(state.seen, answer.rank), deferred=0, stalled_since=None)
+        if _is_alive(ctx, state, answer):
+            state = _believing(state, answer.rank)._replace(deferred=0, stalled_since=None)
             return _rest(ctx, state, inputs), []
     if state.asked:
         return state, []
     if len(state.to_ask) < len(ctx.others):
         return _ask_more(ctx, state, inputs)
     answers = state.heard.values()
-    if state.durable.rejoined:
-        return _rest(ctx, state, inputs), []
     ended = state.durable.result is not None or any(answer.result is not None for answer in answers)
     needed = ctx.majority if ended else max(ctx.majority, ctx.min_live)
     if 1 + len(answers) < needed:
         return _too_few(ctx, state, needed, inputs)
+    if state.durable.rejoined:
+        return _rest(ctx, state._replace(stalled_since=None), inputs), []
     state = state._replace(checked=True)
     mine = (rank(ctx, state), -ctx.me)
-    others = [(answer.rank, -user) for user, answer in state.heard.items()]
+    others = [(answer.rank, -user) for user, answer in state.heard.items() if not answer.final]  # they act no more
     if state.deferred < MAX_DEFERRALS and any(other > mine for other in others):
         return _rest(ctx, state._replace(deferred=state.deferred + 1), inputs), []
     return _bid(ctx, state, inputs)
+
+
+def _is_alive(ctx: Context, state: State, answer: Located) -> bool:
+    """Is the token with somebody who goes on with it? Whoever says that the run is over does not."""
+    if answer.final:
+        return False
+    if answer.rank > max(state.seen, rank(ctx, state)):
+        return True
+    return answer.responsible and state.believed < MAX_BELIEVED
 
 
 def _too_few(ctx: Context, state: State, needed: int, inputs: Inputs) -> Step:
@@ -395,8 +499,6 @@ def voted(ctx: Context, state: State, peer: int, answer: Promise | None, inputs:
     """One more vote; the last one decides."""
     state = state._replace(asked=state.asked - {peer})
     if answer is not None:
-        if answer.final and answer.result is not None:
-            return results.adopt(ctx, state, answer.result, inputs)
         state = state._replace(promises={**state.promises, peer: answer})
         if answer.granted:
             durable = state.durable
@@ -406,15 +508,13 @@ def voted(ctx: Context, state: State, peer: int, answer: Promise | None, inputs:
     granted = {user: vote for user, vote in state.promises.items() if vote.granted}
     if 1 + len(granted) < ctx.majority:
         return _lost_bid(ctx, state, inputs)
-    reported = [vote.result for vote in granted.values() if vote.result is not None]
-    if state.durable.result is not None:
-        reported.append(state.durable.result)
-    state = state._replace(watch=Watch.RESTING, watch_at=inputs.now + ctx.timing.lease_s)
-    if reported:
-        newest = max(reported, key=lambda result: result.epoch)
-        return results.publish(ctx, state, newest._replace(epoch=state.bid), inputs)
-    if any(vote.rank > rank(ctx, state) for vote in granted.values()):
-        return _rest(ctx, state, inputs), []  # somebody got further: it will see that nobody else acts
+    end = results.reported(ctx, state, granted)
+    state = state._replace(watch=Watch.RESTING, watch_at=inputs.now + ctx.timing.lease_s, outvoted_since=None)
+    if end is not None:
+        return results.publish(ctx, state, end._replace(epoch=state.bid), inputs)
+    further = max((vote.rank for vote in granted.values() if vote.result is None), default=NO_HOP)
+    if further > _furthest_sent(state.durable) and state.believed < MAX_BELIEVED:
+        return _rest(ctx, _believing(state, further), inputs), []  # it will see that nobody else acts
     state, lines = _take_unreliable_for_down(ctx, state, inputs)
     state, effects = issue.reissue(ctx, state, inputs)
     return state, [*lines, *effects]
@@ -434,12 +534,21 @@ def _take_unreliable_for_down(ctx: Context, state: State, inputs: Inputs) -> Ste
 
 
 def _lost_bid(ctx: Context, state: State, inputs: Inputs) -> Step:
+    """Bid again after a while, for a bounded time: users whose disks are lost never vote again."""
     highest = max((vote.promised for vote in state.promises.values()), default=NO_EPOCH)
-    missing = ", ".join(ctx.names[user] for user in sorted(ctx.others - state.promises.keys()))
     if highest > state.durable.promised:
         state = state._replace(durable=state.durable._replace(promised=highest))
-    note = Note("warning", f"no majority for taking the token up again; missing: {missing[:400] or 'nobody'}")
-    state = _rest(ctx, state, inputs, fresh=True)
-    if any(vote.why is Why.UNCHECKED for vote in state.promises.values()):
-        state = state._replace(watch_at=inputs.now + ctx.timing.locate_timeout_s)  # they are asking around right now
-    return state, [note]
+    unchecked = {user for user, vote in state.promises.items() if vote.why is Why.UNCHECKED}
+    parts = [
+        ("not answering", ctx.others - state.promises.keys()),
+        ("cannot vote (lost disk, or restarted)", unchecked),
+    ]
+    named = [f"{what}: {', '.join(ctx.names[user] for user in sorted(users))[:400]}" for what, users in parts if users]
+    text = "; ".join(["no majority for taking the token up again", *named])
+    since = inputs.now if state.outvoted_since is None else state.outvoted_since
+    if inputs.now - since > ctx.timing.stall_timeout_s:
+        return state, [Stop(exits.STALLED, f"{text}. {ctx.majority} of {ctx.n} users must be able to vote.")]
+    state = _rest(ctx, state._replace(outvoted_since=since), inputs, fresh=True)
+    if unchecked:
+        state = state._replace(watch_at=inputs.now + ctx.timing.locate_timeout_s)  # they may be asking around right now
+    return state, [Note("warning", text)]

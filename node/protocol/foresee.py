@@ -28,7 +28,7 @@ def foresee(ctx: Context, state: State, peer: int, begun: Handoff, supply: Any, 
     except TokenError:
         return None
     route = routing.foreseen(ctx, state, begun.hop.step, now)
-    if route is None or not token.contributions or not visit.plausible(ctx, token):
+    if route is None or not token.contributions or not visit.plausible(ctx, token, begun.hop.step):
         return None
     if route.next == FINISH and ctx.release_all:
         return None

@@ -25,7 +25,7 @@ from node.protocol.messages import (
 )
 from node.protocol.routing import holder_at, live
 from node.protocol.state import FINISH, UNROUTED, Context, Custody, Grant, Inputs, Phase, State, Watch
-from node.protocol.values import Epoch, Hop, TokenError, hop_tag
+from node.protocol.values import NO_HOP, Epoch, Hop, TokenError, hop_tag
 from node.protocol.view_lines import abandoned_line, accepted_line, peer_line
 from node.protocol.visit import Step
 
@@ -156,7 +156,16 @@ def _hop_to_self(ctx: Context, state: State, inputs: Inputs) -> Step:
 def _resting(ctx: Context, inputs: Inputs) -> dict[str, Any]:
     """A token in hand ends the search for it."""
     watch_at = inputs.now + ctx.timing.lease_s
-    return {"watch": Watch.RESTING, "watch_at": watch_at, "watch_round": 0, "deferred": 0, "asked": frozenset()}
+    return {
+        "watch": Watch.RESTING,
+        "watch_at": watch_at,
+        "watch_round": 0,
+        "seen": NO_HOP,
+        "deferred": 0,
+        "believed": 0,
+        "outvoted_since": None,
+        "asked": frozenset(),
+    }
 
 
 def _after_visit(ctx: Context, state: State, inputs: Inputs, effects: list[Effect]) -> Step:
@@ -305,6 +314,8 @@ def _obstacle(ctx: Context, state: State, hop: Hop) -> Why | None:
         return Why.FENCED
     if not 1 <= hop.step <= ctx.total or (ctx.ring and holder_at(ctx, hop.step) != ctx.me):
         return Why.MISBEHAVIOUR
+    if not election.believable(ctx, state, hop.epoch):
+        return Why.MISBEHAVIOUR
     if state.draining or state.disk_full:
         return Why.BUSY
     return None
@@ -315,6 +326,22 @@ def _arrived_elsewhere(state: State, hop: Hop) -> bool:
     custody = state.durable.custody
     in_flight = state.handed and state.phase in _WAITING
     return in_flight and custody is not None and custody.hop.epoch == hop.epoch and custody.out_hop < hop
+
+
+def _leaps(ctx: Context, state: State, peer: int, hop: Hop) -> bool:
+    """A ring comes round: does this hop leave a whole round out since this user's last one, with no word but the
+    sender's that the walk is as far as that? (In a later epoch the first hop may be anywhere; and who has just started
+    may have taken the hop before: a no would be definite.)"""
+    mark = state.durable.mark
+    if (
+        not ctx.ring
+        or not state.checked
+        or hop.epoch > max(mark.epoch, (0, ctx.start))
+        or hop.step <= max(mark.step, 0) + ctx.n
+    ):
+        return False
+    heard = (answer.rank for user, answer in state.heard.items() if user != peer)
+    return not any(rank.epoch == hop.epoch and rank.step > hop.step - ctx.n for rank in heard)
 
 
 def offered(ctx: Context, state: State, peer: int, ticket: int, offer: Offer, inputs: Inputs) -> Step:
@@ -329,11 +356,15 @@ def offered(ctx: Context, state: State, peer: int, ticket: int, offer: Offer, in
     why = _obstacle(ctx, state, hop)
     if why in (Why.DONE, Why.FENCED):
         return state, [Reply(ticket, Declined(why, durable.promised))]
-    if hop.epoch == durable.mark.epoch and hop.step <= durable.mark.step:
-        mine = hop.step < durable.mark.step or durable.mark_from in (peer, election.SOMEBODY)
+    mark = election.mark(state)
+    if hop.epoch == mark.epoch and hop.step <= mark.step:
+        mine = hop.step < mark.step or durable.mark_from in (peer, election.SOMEBODY)
         return state, [Reply(ticket, Already() if mine else Declined(Why.MISBEHAVIOUR, durable.promised))]
     if why is not None:
         return state, [Reply(ticket, Declined(why, durable.promised))]
+    if _leaps(ctx, state, peer, hop):
+        state, effects = election.ask_about(ctx, state, peer, inputs)
+        return state, [Reply(ticket, Declined(Why.BUSY, durable.promised)), *effects]
     state, effects = _make_room(ctx, state, hop, inputs)
     if state.phase is not Phase.IDLE:
         return state, [*effects, Reply(ticket, Declined(Why.MISBEHAVIOUR, durable.promised))]
@@ -355,8 +386,9 @@ def handed(ctx: Context, state: State, peer: int, ticket: int, handoff: Handoff,
     """Take a token, once: journaled (with the contribution, for a quick task) before it is acknowledged."""
     hop, durable = handoff.hop, state.durable
     grant = state.grants.get(peer)
-    forgotten = durable.rejoined and (not state.checked or (hop == durable.mark and not durable.mark_digest))
-    if forgotten or (hop.epoch == durable.mark.epoch and hop.step < durable.mark.step):
+    mark = election.mark(state)
+    forgotten = durable.rejoined and (not state.checked or (hop == mark and not durable.mark_digest))
+    if forgotten or (hop.epoch == mark.epoch and hop.step < mark.step):
         return _spent(state, peer), [Reply(ticket, Accepted())]
     token_digest = handoff.digest or inputs.digest(handoff.token)
     if hop == durable.mark:
@@ -369,7 +401,8 @@ def handed(ctx: Context, state: State, peer: int, ticket: int, handoff: Handoff,
     passed_on = False
     if why is None:
         why = Why.NO_GRANT
-        if grant is not None and _covers(grant, handoff, durable.promised, inputs.now):
+        covered = grant is not None and _covers(grant, handoff, durable.promised, inputs.now)
+        if covered and not _leaps(ctx, state, peer, hop):
             passed_on = hop.epoch == durable.promised and _arrived_elsewhere(state, hop)
             if not passed_on:
                 state, room = _make_room(ctx, state, hop, inputs)
@@ -378,7 +411,7 @@ def handed(ctx: Context, state: State, peer: int, ticket: int, handoff: Handoff,
     if why is not None:
         return _spent(state, peer), [*room, Reply(ticket, Refused(why, durable.promised))]
     try:
-        token = visit.read_token(ctx, handoff.token, inputs.reckoned)
+        token = visit.read_arrival(ctx, handoff.token, hop.step, inputs.reckoned)
     except TokenError as error:
         if passed_on:
             state, room = delivered(ctx, state, inputs)
@@ -464,7 +497,7 @@ def resume(ctx: Context, state: State, inputs: Inputs, *, again: bool = False) -
     effects = _log_again(state, inputs)
     if durable.final:
         state, more = results.serve(ctx, state, inputs)
-    elif durable.result is not None:
+    elif durable.ended:
         state, more = state._replace(watch_at=inputs.now + ctx.timing.retry_base_s, handed=True), []
     elif custody is None:
         waits = state.first_life and not election.starts(ctx, state)

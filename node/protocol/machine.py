@@ -237,16 +237,22 @@ def _answer(
             expected = P.OFFERING if isinstance(request, Offer) else P.HANDING
             if attempt != state.attempt or state.phase is not expected:
                 return state, []
-            return _custody(ctx, state, _OUTCOME[type(answer)], answer, inputs)
+            answer = election.trusted(ctx, state, answer, inputs)
+            outcome = _OUTCOME[type(answer)]
+            if (state.phase, outcome) not in CUSTODY:  # an answer to another question is none
+                outcome, answer = "no answer", None
+            return _custody(ctx, state, outcome, answer, inputs)
         case Publish():
             if attempt != state.attempt or peer not in state.publishing:
                 return state, []
+            answer = election.trusted(ctx, state, answer, inputs)
             assert answer is None or isinstance(answer, Published)
             run = results.spread if state.phase is P.PUBLISHING else results.served
             return run(ctx, state, peer, answer, inputs)
         case Locate() | Fence():
             if attempt != state.query or peer not in state.asked:
                 return state, []
+            answer = election.trusted(ctx, state, answer, inputs)
             outcome = "promised" if isinstance(request, Fence) else "located"
             assert answer is None or isinstance(answer, Promise if isinstance(request, Fence) else Located)
             return _watch(ctx, state, outcome, peer, answer, inputs)

@@ -6,26 +6,88 @@ copies are identical, whoever crashed in between.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from node.protocol import election, exits, visit
 from node.protocol.effects import Effect, Finished, Log, Reply, Send, Stop
-from node.protocol.messages import Publish, Published, Result
-from node.protocol.state import FINISH, Context, Inputs, Phase, State, Watch
+from node.protocol.messages import Promise, Publish, Published, Result
+from node.protocol.state import FINISH, Claim, Context, Inputs, Phase, State, Watch
+from node.protocol.values import NO_EPOCH, Octets, TokenError
 from node.protocol.view_lines import abandoned_line, result_line
 from node.protocol.visit import Step
 
 END_BYTES = 16
+WITNESSES = 8  # of a final result, where a majority would be more: to ask n users n times each would be a flood
+FEW_WITNESSES, CROWD = 4, 64
 
 
 def finish(ctx: Context, state: State, inputs: Inputs) -> Step:
     """The last visit is over. ``release = "holder"``: the others get an end mark without the value."""
     custody = state.durable.custody
     assert custody is not None
-    end = inputs.dice.secret(END_BYTES)
+    end = _name(custody.out, inputs) if ctx.release_all else inputs.dice.secret(END_BYTES)
     kept = b"" if ctx.release_all else end + custody.out
     state = state._replace(durable=state.durable._replace(kept=kept), draft=None, handed=True)
     result = Result(custody.hop.epoch, end, bytes(custody.out) if ctx.release_all else b"")
     state, effects = publish(ctx, state, result, inputs)
     return state, [Log(custody.sent_line), *effects]
+
+
+def _name(token: Octets, inputs: Inputs) -> bytes:
+    """What is told to all is named by what it is: nobody can tell one end to some and another to others."""
+    return inputs.digest(token)[:END_BYTES]
+
+
+def readable(ctx: Context, state: State, result: Result | None, inputs: Inputs, *, bare: bool = False) -> Result | None:
+    """A result that can be journaled and published again, or None. ``bare``: its value may have been left out."""
+    if result is None or not election.believable(ctx, state, result.epoch) or len(result.end) != END_BYTES:
+        return None
+    if not ctx.release_all or (bare and not result.token):
+        return result if not result.token else None
+    try:
+        visit.read_token(ctx, result.token)
+    except TokenError:
+        return None
+    return result if _name(result.token, inputs) == result.end else None
+
+
+def witnesses_needed(ctx: Context) -> int:
+    return min(ctx.majority, WITNESSES if ctx.n <= CROWD else FEW_WITNESSES)
+
+
+def confirmed(ctx: Context, state: State) -> Result | None:
+    """The result that somebody says is final, once enough users, this one included, say that they have journaled it:
+    one user alone could say so of anything."""
+    has = {user: answer.result.end for user, answer in state.heard.items() if answer.result is not None}
+    claims = [answer.result for answer in state.heard.values() if answer.final and answer.result is not None]
+    if state.claim is not None:
+        has[state.claim.peer] = state.claim.result.end
+        claims.append(state.claim.result)
+    if state.durable.result is not None:
+        has[ctx.me] = state.durable.result.end
+    for claim in claims:
+        if sum(end == claim.end for end in has.values()) >= witnesses_needed(ctx):
+            return claim
+    return None
+
+
+def reported(ctx: Context, state: State, votes: Mapping[int, Promise]) -> Result | None:
+    """The result to publish again: of the newest epoch, and one that a majority may have journaled, or that this user
+    ended the walk with, or that two users say they have. One user's word against all others' is no end of a walk."""
+    known = {user: vote.result for user, vote in votes.items()} | {ctx.me: state.durable.result}
+    results = [result for result in known.values() if result is not None]
+    for result in sorted(results, key=lambda result: result.epoch, reverse=True):
+        users = sum(other.end == result.end for other in results)
+        if users > 1 or len(known) - users <= ctx.n - ctx.majority or _ended_here(state, result):
+            return result
+    return None
+
+
+def _ended_here(state: State, result: Result) -> bool:
+    custody = state.durable.custody
+    if custody is None or custody.next != FINISH:
+        return False
+    return custody.out == result.token or state.durable.kept[:END_BYTES] == result.end
 
 
 def publish(ctx: Context, state: State, result: Result, inputs: Inputs) -> Step:
@@ -34,43 +96,49 @@ def publish(ctx: Context, state: State, result: Result, inputs: Inputs) -> Step:
         durable=state.durable._replace(result=result, promised=max(state.durable.promised, result.epoch)),
         phase=Phase.PUBLISHING,
         unpublished=ctx.others,
+        outbid=NO_EPOCH,
         tries=0,
     )
-    return _tell(state, everybody=False)
+    return _tell(state)
 
 
-def _tell(state: State, *, everybody: bool) -> Step:
+def _tell(state: State) -> Step:
     """Send the result to all that have not acknowledged it in its present standing."""
     result = state.durable.result
     assert result is not None
     attempt = state.attempt + 1
     state = state._replace(attempt=attempt, publishing=state.unpublished, retry_at=None)
-    message = Publish(result, state.durable.final, everybody)
+    message = Publish(result, state.durable.final, state.farewell)
     return state, [Send(peer, attempt, message) for peer in sorted(state.unpublished)]
 
 
 def spread(ctx: Context, state: State, peer: int, answer: Published | None, inputs: Inputs) -> Step:
-    """One more acknowledgement of the result (not yet final)."""
+    """One more acknowledgement of the result (not yet final). A majority makes it final, whoever promised what."""
     result = state.durable.result
     assert result is not None
     state = state._replace(publishing=state.publishing - {peer})
     if answer is not None:
-        if not answer.accepted and answer.promised > result.epoch:
-            return election.give_up(ctx, state, answer.promised, inputs)
         if answer.accepted:
             state = state._replace(unpublished=state.unpublished - {peer})
+        else:
+            state = state._replace(outbid=max(state.outbid, answer.promised))
     if state.publishing:
         return state, []
-    if ctx.n - len(state.unpublished) < ctx.majority:
-        wait_s = min(ctx.timing.retry_max_s, ctx.timing.retry_base_s * 2.0 ** min(state.tries, 16))
-        return state._replace(tries=state.tries + 1, retry_at=inputs.now + wait_s), []
-    return _finalise(ctx, state, inputs)
+    if ctx.n - len(state.unpublished) >= ctx.majority:
+        return _finalise(ctx, state, inputs)
+    if state.outbid > result.epoch:
+        return election.give_up(ctx, state, state.outbid, inputs)
+    return _back_off(ctx, state, inputs), []
+
+
+def _back_off(ctx: Context, state: State, inputs: Inputs) -> State:
+    wait_s = min(ctx.timing.retry_max_s, ctx.timing.retry_base_s * 2.0 ** min(state.tries, 16))
+    return state._replace(tries=state.tries + 1, retry_at=inputs.now + wait_s)
 
 
 def _finalise(ctx: Context, state: State, inputs: Inputs) -> Step:
-    everybody = not state.unpublished
     state, effects = _close(ctx, state, inputs)
-    state, more = _tell(state._replace(unpublished=ctx.others), everybody=everybody)
+    state, more = _tell(state._replace(unpublished=ctx.others, tries=0))
     return state, effects + more
 
 
@@ -102,43 +170,54 @@ def _close(ctx: Context, state: State, inputs: Inputs) -> Step:
 
 
 def served(ctx: Context, state: State, peer: int, answer: Published | None, inputs: Inputs) -> Step:
-    """One more user knows that the result is final; when all do, this one may leave."""
+    """One more user has the final result; when all have, they are told so, and everybody may leave."""
     state = state._replace(publishing=state.publishing - {peer})
     if answer is not None and answer.accepted:
         state = state._replace(unpublished=state.unpublished - {peer})
     if state.publishing:
         return state, []
-    if not state.unpublished:
+    if state.unpublished:
+        return _back_off(ctx, state, inputs), []
+    if state.farewell:
         return state, [Stop(exits.DONE, "the result is final and everybody has it")]
-    return state._replace(retry_at=inputs.now + ctx.timing.retry_max_s), []
+    return _tell(state._replace(unpublished=ctx.others, farewell=True, tries=0))
 
 
 def remind(ctx: Context, state: State, inputs: Inputs) -> Step:
     """Try again those that have not acknowledged."""
-    return _tell(state, everybody=False)
+    return _tell(state)
 
 
 def published(ctx: Context, state: State, peer: int, ticket: int, message: Publish, inputs: Inputs) -> Step:
-    """A result arrives: journal it, unless a newer epoch was promised (a final one is always right)."""
-    durable, result = state.durable, message.result
+    """A result arrives: journal it, unless a newer epoch was promised. That it is final others must say as well."""
+    durable, result = state.durable, readable(ctx, state, message.result, inputs)
+    if result is None:
+        return state, [Reply(ticket, Published(False, durable.promised))]
     if durable.final and durable.result is not None and durable.result.end != result.end:
         return state, [Reply(ticket, Published(False, durable.promised))]  # not the end that became final
     if durable.final:
         stop: list[Effect] = [Stop(exits.DONE, "the result is final")] if message.everybody else []
         return state, [Reply(ticket, Published(True, durable.promised)), *stop]
     if message.final:
-        state, effects = adopt(ctx, state, result, inputs)
-        if message.everybody:
-            effects = [*effects, Stop(exits.DONE, "the result is final and everybody has it")]
-        return state, [Reply(ticket, Published(True, state.durable.promised)), *effects]
+        state = state._replace(claim=Claim(peer, result))
     if not state.checked and not (state.first_life and election.fresh(ctx, durable)):
         # To accept is to vote: not before others said what they remember of this user.
         state, effects = election.ensure_checked(ctx, state, inputs)
         return state, [Reply(ticket, Published(False, durable.promised)), *effects]
-    if result.epoch < durable.promised:
-        return state, [Reply(ticket, Published(False, durable.promised))]
-    effects = []
-    if result.epoch > durable.promised:
+    taken, effects = result.epoch >= durable.promised, list[Effect]()
+    if taken and result != durable.result:
+        state, effects = _journal(ctx, state, result, inputs)
+    if not message.final:
+        return state, [*effects, Reply(ticket, Published(taken, state.durable.promised))]
+    final = confirmed(ctx, state)
+    state, more = adopt(ctx, state, final, inputs) if final else election.confirm(ctx, state, peer, inputs)
+    return state, [*effects, Reply(ticket, Published(state.durable.final, state.durable.promised)), *more]
+
+
+def _journal(ctx: Context, state: State, result: Result, inputs: Inputs) -> Step:
+    """A vote for this result."""
+    effects: list[Effect] = []
+    if result.epoch > state.durable.promised:
         state, effects = election.give_up(ctx, state, result.epoch, inputs)
     state = state._replace(
         durable=state.durable._replace(result=result),
@@ -150,7 +229,7 @@ def published(ctx: Context, state: State, peer: int, ticket: int, message: Publi
         watch_round=0,
         asked=frozenset(),
     )
-    return state, [*effects, Reply(ticket, Published(True, state.durable.promised))]
+    return state, effects
 
 
 def adopt(ctx: Context, state: State, result: Result, inputs: Inputs) -> Step:

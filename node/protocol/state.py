@@ -89,6 +89,11 @@ class Durable(Record):
     rejoined: bool = False
 
     @property
+    def ended(self) -> bool:
+        """Was a result accepted, and no token of a later epoch taken since?"""
+        return self.result is not None and (self.custody is None or self.custody.hop.epoch <= self.result.epoch)
+
+    @property
     def acked(self) -> bool:
         """Has the next user acknowledged the last token?"""
         return self.custody is not None and self.given.get(self.custody.next) == self.custody.out_hop
@@ -121,6 +126,13 @@ class Woke(NamedTuple):
     held: Hop = NO_HOP  # where this user surely had the token in hand
 
 
+class Claim(NamedTuple):
+    """What one peer said: believed when enough others say the same."""
+
+    peer: int
+    result: Result
+
+
 @dataclass(frozen=True, eq=False)
 class State(Record):
     """One user, whole."""
@@ -145,14 +157,21 @@ class State(Record):
     check_until: float = 0.0
     asked: frozenset[int] = frozenset()  # peers whose answer is awaited (check, locate, fence)
     to_ask: frozenset[int] = frozenset()  # peers asked so far in this round of questions
+    unheard: frozenset[int] = frozenset()  # after a lost disk: peers that have not said yet what they know
+    barrier: Hop = NO_HOP  # until they have: hops up to here may have been taken before the disk was lost
     seen: Hop = NO_HOP  # furthest hop heard of: a further one means the walk goes on
     heard: Mapping[int, Located] = field(default_factory=dict)
     promises: Mapping[int, Promise] = field(default_factory=dict)
     bid: Epoch = NO_EPOCH
     unpublished: frozenset[int] = frozenset()  # peers that have not acknowledged the result
     publishing: frozenset[int] = frozenset()  # peers whose acknowledgement is awaited
+    outbid: Epoch = NO_EPOCH  # the highest epoch for which somebody refused the result
+    claim: Claim | None = None  # a result that somebody says is final
+    farewell: bool = False  # has everybody the final result, and are they being told so?
     deferred: int = 0  # how often in a row this user left a lost token to somebody who got further
+    believed: int = 0  # how often in a row it was told that the token is alive, and saw no progress
     stalled_since: float | None = None
+    outvoted_since: float | None = None  # since when no bid of this user found a majority
     stop_at: float | None = None
     draining: bool = False
     disk_full: bool = False
@@ -232,7 +251,9 @@ class Worker(Protocol):
     dimension: int
     quick: bool
 
-    def fits(self, payload: Payload) -> bool: ...
+    def fits(self, payload: Payload, part: float | None = None) -> bool:
+        """``part``: of the walk that is over when the payload arrives; None: it is this user's own, or the result."""
+        ...
 
     def begin(self, supply: Any) -> Mixed: ...
 

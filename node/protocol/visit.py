@@ -33,19 +33,33 @@ from node.protocol.state import (
 from node.protocol.values import Hop, Octets, Payload, Sheet, Token, TokenError, decode_token, hop_tag
 
 Step = tuple[State, list[Effect]]
+MOST_COUNTED = 1 << 60  # contributions, random elements or noise components in a token: none of a walk comes near it
 
 
-def read_token(ctx: Context, data: Octets, reckoned: Reckoned | None = None) -> Token:
+def read_token(ctx: Context, data: Octets) -> Token:
+    """The token in bytes of this user's own, or in a result; else ``TokenError``."""
     token = decode_token(data, **ctx.shape)
-    fits = (reckoned is not None and reckoned.received is data) or ctx.worker.fits(token.payload)
-    if not fits or not plausible(ctx, token):
+    if not ctx.worker.fits(token.payload) or not plausible(ctx, token, ctx.total):
         raise TokenError("token outside the plan's bounds")
     return token
 
 
-def plausible(ctx: Context, token: Token) -> bool:
+def read_arrival(ctx: Context, data: Octets, step: int, reckoned: Reckoned | None = None) -> Token:
+    """A token that arrives for ``step``: what is taken here must fit when it has been added to, here and further on.
+
+    So the limits are twice as wide at the end of a walk as at its start, where they hold all that honest users ever
+    add: a token made to be just too large fits nobody, instead of growing in one user's hands until it fits nobody."""
+    token, part = decode_token(data, **ctx.shape), step / ctx.total
+    known = reckoned is not None and reckoned.received is data
+    small = max(token.contributions, token.dummies, token.noise_units) <= MOST_COUNTED * (1.0 + part)
+    if not small or not (known or ctx.worker.fits(token.payload, part)) or not plausible(ctx, token, step):
+        raise TokenError("token outside the plan's bounds")
+    return token
+
+
+def plausible(ctx: Context, token: Token, step: int) -> bool:
     """W_r runs ahead of W by a full noise for every time r was passed by, once a round: nobody is made to add more."""
-    return max(token.ledger, default=0) <= token.noise_units + ctx.full * routing.round_of(ctx, ctx.total)
+    return max(token.ledger, default=0) <= token.noise_units + ctx.full * routing.round_of(ctx, step)
 
 
 def values(ctx: Context, **payloads: Payload | None) -> dict[str, Any]:

@@ -13,7 +13,15 @@ from network_dp.plan import Plan
 from node.noise import Source, discrete_gaussian, discrete_laplace
 from node.tasks.base import LocalData, Noise, Payload, PayloadError, Tally, TaskError
 from node.tasks.data import Table
-from node.tasks.fixed_point import PAYLOAD_LIMIT, check_grid, coordinate_bound, grid_of, to_grid, unit_scale
+from node.tasks.fixed_point import (
+    ADDITION_LIMIT,
+    PAYLOAD_LIMIT,
+    check_grid,
+    coordinate_bound,
+    grid_of,
+    to_grid,
+    unit_scale,
+)
 from node.tasks.pieces import PIECE, over_pieces
 
 FEW = 16
@@ -29,6 +37,7 @@ class AdditiveTask(ABC):
     """
 
     dtype: Literal["int64", "float64"] = "int64"
+    payload_max: float = ADDITION_LIMIT
     noise_every_visit = False
     noise_only_is_dummy = False
     opening_dummies = 0
@@ -126,19 +135,18 @@ _PLAIN = ("validate", "contribution", "apply", "apply_into", "fill")
 
 
 def _within_limits(payload: Payload) -> bool:
-    """Not abs(): it has no answer for the smallest int64. A few numbers are looked at faster one by one."""
-    if payload.size <= FEW:
-        numbers = payload.tolist()
-        least, most = min(numbers), max(numbers)
-    else:
-        least, most = _ends(payload)
+    """Not abs(): it has no answer for the smallest int64."""
+    least, most = ends(payload)
     return bool(least >= -PAYLOAD_LIMIT and most <= PAYLOAD_LIMIT)
 
 
-def _ends(payload: Payload) -> tuple[int, int]:
-    """The least and the most of a payload; it need not be aligned."""
-    ends = over_pieces(lambda piece: (int(payload[piece].min()), int(payload[piece].max())), payload.size)
-    return min(least for least, _ in ends), max(most for _, most in ends)
+def ends(payload: Payload) -> tuple[float, float]:
+    """The least and the most of a payload, which need not be aligned. A few numbers are looked at faster one by one."""
+    if payload.size <= FEW:
+        numbers = payload.tolist()
+        return min(numbers), max(numbers)
+    found = over_pieces(lambda piece: (payload[piece].min().item(), payload[piece].max().item()), payload.size)
+    return min(least for least, _ in found), max(most for _, most in found)
 
 
 def add(start: Payload, *parts: Payload | None, out: Payload | None = None) -> Payload:

@@ -82,6 +82,7 @@ class Task(Protocol):
 
     dtype: Literal["int64", "float64"]  # of the payload
     dimension: int  # of the payload
+    payload_max: float  # no coordinate of an honest walk is ever larger; `validate` lets three times as much pass
     quick: bool  # cheap enough to compute before the receipt is acknowledged; must not depend on the data
     noise_every_visit: bool  # True: each visit needs its own noise on every topology, False: the ring's rule may decide
     noise_only_is_dummy: bool  # True: a visit past the cap adds one uniformly random element, counted as a dummy

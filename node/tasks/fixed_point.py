@@ -13,7 +13,7 @@ from network_dp.plan import CustomTask, HistogramTask, Plan, PlanError, SgdTask,
 
 SIGMA_STEPS_MIN = 1 << 10  # the Gaussian formulas hold from here on (theory 8.4)
 SIGMA_STEPS_MAX = 1 << 50  # the sampler's reach
-PAYLOAD_LIMIT = 1 << 62  # a received coordinate beyond it comes from no honest user
+PAYLOAD_LIMIT = 3 << 61  # a coordinate beyond it is no sum of honest users' numbers, nor can it be computed with
 ADDITION_LIMIT = 1 << 61  # most that one visit may add, so that received + added fits int64
 REISSUES_MAX = 1000  # full noises that recoveries may add to one run
 # Deviations that one noise component exceeds with probability below 2^-1000: exp(-40^2/2), exp(-700).

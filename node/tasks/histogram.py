@@ -54,6 +54,7 @@ class ResponseHistogram:
     """
 
     dtype: Literal["int64", "float64"] = "int64"
+    payload_max: float = 1 << 51  # counts
     noise_every_visit = True
     noise_only_is_dummy = True
 
@@ -93,7 +94,7 @@ class ResponseHistogram:
     def validate(self, payload: Payload) -> None:
         if payload.dtype != np.int64 or payload.shape != (self.dimension,):
             raise PayloadError(f"the payload must be {self.dimension} integers")
-        if ((payload < 0) | (payload > 1 << 53)).any():
+        if ((payload < 0) | (payload > 3 * self.payload_max)).any():
             raise PayloadError("the payload must hold counts")
 
     def contribution(self, received: Payload, data: LocalData, index: int) -> Payload:

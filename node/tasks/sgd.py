@@ -58,7 +58,7 @@ class Sgd:
         self.loss = loss_of(spec)
         # Reach of an honest walk, but for a probability below 2^-1000 (see fixed_point.headroom).
         stride = spec.step_size * (spec.lipschitz + GAUSSIAN_REACH * self.sigma)
-        self.coordinate_max = (plan.total_steps + REISSUES_MAX) * stride
+        self.payload_max = (plan.total_steps + REISSUES_MAX) * stride
 
     def prepare(self, table: Table) -> LocalData:
         """Columns: the features, then the label (-1 or 0 and 1 for a classifier; clipped to its bound for ridge)."""
@@ -88,7 +88,7 @@ class Sgd:
     def validate(self, payload: Payload) -> None:
         if payload.dtype != np.float64 or payload.shape != (self.dimension,) or not np.isfinite(payload).all():
             raise PayloadError(f"the payload must be {self.dimension} finite numbers")
-        if (np.abs(payload) > self.coordinate_max).any():
+        if (np.abs(payload) > 3.0 * self.payload_max).any():
             raise PayloadError("the payload is larger than this plan can make it")
         if self.spec.radius is not None and np.linalg.norm(payload) > self.spec.radius * (1 + BALL_SLACK):
             raise PayloadError("the payload lies outside the plan's ball")

@@ -28,7 +28,7 @@ class Failure:
 
 
 @dataclass
-class RunCounts:
+class Tally:
     """What a number of schedules came to."""
 
     schedules: int = 0
@@ -36,7 +36,7 @@ class RunCounts:
     failures: list[Failure] = field(default_factory=list)
     choices: Counter[Choice] = field(default_factory=Counter)
 
-    def add(self, other: RunCounts) -> None:
+    def add(self, other: Tally) -> None:
         self.schedules += other.schedules
         self.events += other.events
         self.failures += other.failures
@@ -62,10 +62,10 @@ class RunCounts:
         return self.law_p_value > FALSE_ALARM
 
 
-def run_schedule(schedule: Schedule, tell: Callable[[str], None] | None = None) -> RunCounts:
+def run_schedule(schedule: Schedule, tell: Callable[[str], None] | None = None) -> Tally:
     """One schedule; a breach of an invariant, or an assertion of the core, is a failure."""
     world = World(schedule, tell)
-    tally = RunCounts(schedules=1)
+    tally = Tally(schedules=1)
     try:
         world.run()
         world.checks.at_end()
@@ -77,23 +77,23 @@ def run_schedule(schedule: Schedule, tell: Callable[[str], None] | None = None) 
     return tally
 
 
-def run_seed(seed: int, tell: Callable[[str], None] | None = None) -> RunCounts:
+def run_seed(seed: int, tell: Callable[[str], None] | None = None) -> Tally:
     return run_schedule(draw(seed), tell)
 
 
-def run_batch(first: int, size: int) -> RunCounts:
-    tally = RunCounts()
+def run_batch(first: int, size: int) -> Tally:
+    tally = Tally()
     for seed in range(first, first + size):
         tally.add(run_seed(seed))
     return tally
 
 
 def run_many(
-    first: int, schedules: int | None, seconds: float | None, jobs: int, progress: Callable[[RunCounts], None]
-) -> RunCounts:
+    first: int, schedules: int | None, seconds: float | None, jobs: int, progress: Callable[[Tally], None]
+) -> Tally:
     """Seeds ``first``, ``first`` + 1, ... until so many schedules or so much time; ``progress`` after every batch."""
     started = time.monotonic()
-    total = RunCounts()
+    total = Tally()
 
     def batches() -> Iterator[tuple[int, int]]:
         for place in count(0, BATCH):
@@ -109,7 +109,7 @@ def run_many(
             progress(total)
         return total
     with ProcessPoolExecutor(jobs) as pool:
-        running: set[Future[RunCounts]] = set()
+        running: set[Future[Tally]] = set()
         for seed, size in batches():
             running.add(pool.submit(run_batch, seed, size))
             if len(running) >= 2 * jobs:

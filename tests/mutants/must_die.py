@@ -37,16 +37,16 @@ CHECKS = "analyzer/integrity.py"
 MUST_DIE: tuple[Named, ...] = (
     Named(
         "the oldest reported result is published",
-        ELECTION,
-        "newest = max(reported, key=",
-        "newest = min(reported, key=",
+        RESULTS,
+        "key=lambda result: result.epoch, reverse=True",
+        "key=lambda result: result.epoch",
         ONE_RESULT,
     ),
     Named(
         "final with one acknowledgement too few",
         RESULTS,
-        "ctx.n - len(state.unpublished) < ctx.majority",
-        "ctx.n - len(state.unpublished) < ctx.majority - 1",
+        "ctx.n - len(state.unpublished) >= ctx.majority",
+        "ctx.n - len(state.unpublished) >= ctx.majority - 1",
         ONE_RESULT,
     ),
     Named(

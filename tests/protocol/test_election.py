@@ -7,6 +7,7 @@ import json
 import pytest
 
 from node.protocol import exits
+from node.protocol.digests import digest
 from node.protocol.effects import Begin, Finished, Log, Persist, Stop, Tick
 from node.protocol.messages import (
     NOWHERE,
@@ -39,6 +40,11 @@ def watcher(user, blank):
     me.answer(me.sends(Offer)[0], Granted(b"g" * 16))
     me.answer(me.sends(Handoff)[0], Accepted())
     return me
+
+
+def ended(token, epoch=FIRST):
+    """A result of this token, under the name that such a result has."""
+    return Result(epoch, digest(token)[:16], bytes(token))
 
 
 def search(me, answers=4):
@@ -147,7 +153,7 @@ def test_who_acknowledged_the_token_and_votes_as_if_it_had_not_is_passed_by(watc
 
 
 def test_a_reported_result_is_published_again_and_nothing_is_re_issued(watcher) -> None:
-    result = Result(FIRST, b"e" * 16, watcher.state.durable.custody.out)
+    result = ended(watcher.state.durable.custody.out)
     search(watcher)
     vote(watcher, granted={1, 2}, result=result)
     assert watcher.state.phase is Phase.PUBLISHING
@@ -156,7 +162,7 @@ def test_a_reported_result_is_published_again_and_nothing_is_re_issued(watcher) 
 
 def test_a_result_is_final_when_a_majority_has_journaled_it(watcher) -> None:
     search(watcher)
-    vote(watcher, granted={1, 2}, result=Result(FIRST, b"e" * 16, watcher.state.durable.custody.out))
+    vote(watcher, granted={1, 2}, result=ended(watcher.state.durable.custody.out))
     sends = watcher.sends(Publish)
     for place, send in enumerate(sends):
         assert not watcher.state.durable.final
@@ -172,9 +178,12 @@ def test_a_proposal_of_an_older_epoch_is_refused(user) -> None:
 
 def test_another_end_than_the_final_one_is_refused(user, blank) -> None:
     me = user(RING, 1).checked()
-    me.ask(2, Publish(Result((1, 2), b"e" * 16, blank(me.ctx)), True, False))
+    final = ended(blank(me.ctx), (1, 2))
+    me.ask(2, Publish(final, True, False))
+    me.located(NOWHERE._replace(result=final))
     assert me.state.durable.final
-    assert not me.ask(4, Publish(Result(FIRST, b"f" * 16, blank(me.ctx)), False, False)).accepted
+    other = read_token(me.ctx, blank(me.ctx))._replace(contributions=1).encode()
+    assert not me.ask(4, Publish(ended(other), False, False)).accepted
 
 
 def test_a_peer_that_remembers_more_means_an_old_disk(watcher) -> None:
@@ -216,7 +225,7 @@ def test_a_token_in_hand_that_others_have_passed_means_an_old_disk(user, blank, 
 
 def test_a_disk_that_looks_untouched_but_ran_before_votes_for_no_result_before_it_asked(user, blank) -> None:
     me, other = user(RING, 4), user(RING, 4)
-    proposal = Publish(Result(FIRST, b"e" * 16, blank(me.ctx)), False, False)
+    proposal = Publish(ended(blank(me.ctx)), False, False)
     me.feed(Begin(again=True))
     assert not me.ask(3, proposal).accepted
     other.feed(Begin())

@@ -182,8 +182,9 @@ def test_a_user_back_after_some_rounds_finds_a_full_noise_for_each(user, blank) 
     """More noise than one supply holds: the next ones behind it, and nothing drawn again for another user."""
     me = user(RING, 4).checked()
     token = read_token(me.ctx, blank(me.ctx))
+    me.state = me.state._replace(durable=me.state.durable._replace(mark=Hop((0, 3), 2)))
     back = token._replace(ledger=(2 * me.ctx.full, *token.ledger[1:]))  # the next user, passed by twice
-    me.take(3, Hop((0, 3), 2), back.encode())
+    me.take(3, Hop((0, 3), 7), back.encode())
     custody, draft = me.state.durable.custody, me.state.draft
     assert (custody.next, custody.units) == (0, 3 * me.ctx.full)
     noise = draft.supply.noise.units

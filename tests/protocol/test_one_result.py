@@ -5,10 +5,12 @@ from __future__ import annotations
 import pytest
 
 from node.protocol import exits
+from node.protocol.digests import digest
 from node.protocol.effects import Finished, Stop, Tick
 from node.protocol.messages import NOWHERE, Fence, Locate, Promise, Publish, Published, Result
 from node.protocol.state import Phase
 from node.protocol.values import NO_HOP, Hop
+from node.protocol.visit import read_token
 from tests.protocol.conftest import User
 
 RING = "ring n=5 K=2"
@@ -25,24 +27,26 @@ def bid(me: User) -> User:
     return me
 
 
-def vote(me: User, reports: dict[int, Result]) -> None:
-    """Everybody grants; some report a result they have journaled."""
+def vote(me: User, reports: dict[int, Result | None], silent: frozenset[int] = frozenset()) -> None:
+    """Everybody who answers grants; some report a result they have journaled."""
     for send in me.sends(Fence):
-        me.answer(send, Promise(True, None, me.state.bid, NO_HOP, reports.get(send.peer), False))
+        promise = Promise(True, None, me.state.bid, NO_HOP, reports.get(send.peer), False)
+        me.answer(send, None if send.peer in silent else promise)
 
 
 @pytest.fixture
 def ended(user, blank):
     """A user, and the results that two epochs may have journaled somewhere: (older, newer)."""
     me = user(RING, 0).checked()
-    return me, Result((0, 3), b"o" * 16, blank(me.ctx)), Result((1, 2), b"n" * 16, blank(me.ctx))
+    old, new = blank(me.ctx), read_token(me.ctx, blank(me.ctx))._replace(contributions=1).encode()
+    return me, Result((0, 3), digest(old)[:16], old), Result((1, 2), digest(new)[:16], new)
 
 
 @pytest.mark.parametrize("newest", [1, 4])
 def test_of_several_reported_results_the_newest_is_published(ended, newest) -> None:
     """The newer one may be final already: its majority fenced the older one out before it became so."""
     me, older, newer = ended
-    vote(bid(me), {**dict.fromkeys((1, 2, 4), older), newest: newer})
+    vote(bid(me), {**dict.fromkeys((1, 4), older), newest: newer}, silent=frozenset({2, 3}))
     assert {send.request.result.end for send in me.sends(Publish)} == {newer.end}
 
 
@@ -51,14 +55,24 @@ def test_the_bidders_own_report_counts_like_any_other(ended, mine_is_newer) -> N
     me, older, newer = ended
     mine, theirs = (newer, older) if mine_is_newer else (older, newer)
     me.state = me.state._replace(durable=me.state.durable._replace(result=mine))
-    vote(bid(me), {2: theirs})
+    vote(bid(me), {2: theirs}, silent=frozenset({3, 4}))
     assert {send.request.result.end for send in me.sends(Publish)} == {newer.end}
+
+
+@pytest.mark.parametrize("mine", [False, True])
+def test_one_users_word_that_no_majority_can_stand_behind_is_no_end(ended, mine) -> None:
+    """Whoever took such a result from a liar may have been the only one it was told to."""
+    me, older, _ = ended
+    if mine:
+        me.state = me.state._replace(durable=me.state.durable._replace(result=older))
+    vote(bid(me), {} if mine else {1: older})
+    assert not me.sends(Publish) and me.state.durable.custody.cause == "start"
 
 
 @pytest.mark.parametrize("acknowledged", range(5))
 def test_a_result_is_final_with_a_majority_and_not_with_one_less(ended, acknowledged) -> None:
     me, older, _ = ended
-    vote(bid(me), {1: older})
+    vote(bid(me), {1: older, 2: older})
     for place, send in enumerate(me.sends(Publish)):
         me.answer(send, Published(True, me.state.bid) if place < acknowledged else None)
     final = 1 + acknowledged >= me.ctx.majority
@@ -68,7 +82,7 @@ def test_a_result_is_final_with_a_majority_and_not_with_one_less(ended, acknowle
 
 def test_whoever_has_not_acknowledged_is_asked_again_until_a_majority_has(ended) -> None:
     me, older, _ = ended
-    vote(bid(me), {1: older})
+    vote(bid(me), {1: older, 2: older})
     first, *others = me.sends(Publish)
     me.answer(first, Published(True, me.state.bid))
     for send in others:

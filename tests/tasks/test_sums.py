@@ -144,7 +144,7 @@ def test_no_contribution_gives_no_mean(make_plan: MakePlan) -> None:
 
 @pytest.mark.parametrize(
     "payload",
-    [np.array([1.0]), np.array([1, 2]), np.array([[1]]), np.array([2**62 + 1]), np.array([-(2**63)])],
+    [np.array([1.0]), np.array([1, 2]), np.array([[1]]), np.array([3 * 2**61 + 1]), np.array([-(2**63)])],
 )
 def test_a_payload_no_honest_user_sends_is_refused(make_plan: MakePlan, payload: np.ndarray) -> None:
     with pytest.raises(PayloadError):
