@@ -163,6 +163,9 @@ class Collector:
         epoch, step, visit = self._epoch(fields["epoch"]), self._step(fields), int(fields["visit"])
         row = self._rows.get((epoch, visit), NOBODY)
         values = {name: self._payload(fields, name) for name in ("sent", "noise", "contribution", "dummies")}
+        dummies = sum(values["dummies"] or [0])
+        if not 0 <= dummies < 2**31:
+            raise ValueFormatError("more uniform elements than a run can hold")
         contribution, noise = values["contribution"], values["noise"]
         real, units = bool(fields["real"]), int(fields["units"])
         self._look_at(line, row, values, real)
@@ -190,7 +193,7 @@ class Collector:
             digest(contribution),
             real,
             units,
-            sum(values["dummies"] or [0]),
+            dummies,
             line,
             time_s,
             size,

@@ -7,10 +7,9 @@ anything else that is not a record of this run is an ``InputError`` naming file 
 from __future__ import annotations
 
 import gzip
-import json
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -25,9 +24,6 @@ from network_dp.plan import Plan, PlanError
 
 LOG_NAMES: Final = ("view.jsonl", "view.jsonl.gz")
 _GZIP_MAGIC: Final = b"\x1f\x8b"
-_DECODER: Any = json.JSONDecoder()
-_SCAN: Final[Callable[[str, int], tuple[Any, int]]] = _DECODER.scan_once
-_TWO_WHOLE: Final = [int, int]
 _PLAN_LOOK_UP: Final = 4  # a plan may lie up to so many folders above a log
 
 
@@ -85,38 +81,8 @@ def _open(path: Path) -> Any:
     return gzip.open(path, "rb") if packed else path.open("rb")
 
 
-class Decoder:
-    """``view.decode``, which looks at the fields of a record again only when their list is new."""
-
-    def __init__(self) -> None:
-        self._known: set[tuple[str, ...]] = set()
-
-    def __call__(self, raw: bytes) -> view.Record:
-        text = raw.decode()
-        try:
-            value, end = _SCAN(text, 0)  # json.loads without its preparations, which cost as much again
-            signature = (value["kind"], *value)
-            if signature in self._known and self._plain(value) and text[end:] in ("\n", ""):
-                return view.Record(value.pop("kind"), value)
-        except (StopIteration, ValueError, TypeError, KeyError, RecursionError):
-            return view.decode(text)  # says what is wrong
-        record = view.decode(text)
-        self._known.add(signature)
-        return record
-
-    @staticmethod
-    def _plain(value: dict[str, Any]) -> bool:
-        """Whole numbers where the collector counts on them; anything else is left to ``view.decode``."""
-        step, epoch = value["step"], value["epoch"]
-        visit, units = value.get("visit", 0), value.get("units", 0)
-        if not type(step) is type(visit) is type(units) is int or type(epoch) is not list:
-            return False
-        return step >= 0 <= visit and 0 <= units < 2**31 and [type(part) for part in epoch] == _TWO_WHOLE
-
-
 def records(path: Path, torn: list[str]) -> Iterator[tuple[int, view.Record]]:
     """(line number, record) of every line; a torn last line is left out and named in ``torn``."""
-    decode = Decoder()
     pending: tuple[int, str] | None = None  # a bad line is only torn if it is the last one
     number = 0
     try:
@@ -125,8 +91,8 @@ def records(path: Path, torn: list[str]) -> Iterator[tuple[int, view.Record]]:
                 if pending is not None:
                     raise InputError(path, *pending)
                 try:
-                    record = decode(raw)
-                except (view.ViewError, UnicodeDecodeError) as error:
+                    record = view.decode(raw)
+                except view.ViewError as error:
                     if raw.endswith(b"\n"):
                         raise InputError(path, number, f"not a record of a view log ({error})") from None
                     pending = (number, f"not a record of a view log ({error})")
@@ -179,7 +145,7 @@ def seconds(value: object) -> float:
     if isinstance(value, str):
         try:
             return datetime.fromisoformat(value).timestamp()
-        except ValueError:
+        except (ValueError, OverflowError):
             return math.nan
     return math.nan
 

@@ -35,8 +35,7 @@ A record of an exported log has no values (``VALUE_FIELDS``), no times and no ke
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -96,43 +95,77 @@ class Record:
         return int(self.fields["step"])
 
 
-_WHOLE = ("step", "visit", "units", "count", "contributions", "life")
+_LARGEST: Final = 2**63
 
 
 def _is_whole(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**63
+    return type(value) is int and 0 <= value < _LARGEST
 
 
-def _check_types(fields: Mapping[str, Any]) -> None:
-    for name in _WHOLE:
-        if name in fields and not _is_whole(fields[name]):
-            raise ViewError(f"{name} must be a whole number")
-    for name in ("epoch", "by"):
-        if name in fields:
-            value = fields[name]
-            if not (isinstance(value, list) and len(value) == 2 and all(_is_whole(item) for item in value)):
-                raise ViewError(f"{name} must be [counter, issuer]")
+def _are_whole(value: object, count: int) -> bool:
+    return type(value) is list and len(value) == count and all(map(_is_whole, value))
 
 
-def decode(line: str) -> Record:
+def _is_number(value: object) -> bool:
+    return type(value) is float or (type(value) is int and -_LARGEST <= value < _LARGEST)
+
+
+def _is_payload(value: object) -> bool:
+    if type(value) is not list:
+        return value is None
+    types = set(map(type, value))  # payloads are long: no Python per number
+    if types == {int}:
+        return bool(min(value) >= -_LARGEST and max(value) < _LARGEST)
+    return types <= {float} or all(map(_is_number, value))
+
+
+def _is_user(value: object) -> bool:
+    return value is None or type(value) is str or _is_whole(value)
+
+
+#: field -> (is a value one, what it must be): nothing that passes can surprise a reader by its type or size
+_RULES: Final[Mapping[str, tuple[Callable[[Any], bool], str]]] = {
+    **dict.fromkeys(("step", "visit", "count", "contributions", "life"), (_is_whole, "a whole number")),
+    "units": (lambda value: _is_whole(value) and value < 2**31, "a whole number"),
+    **dict.fromkeys(("epoch", "by"), (lambda value: _are_whole(value, 2), "[counter, issuer]")),
+    "base": (lambda value: value is None or _are_whole(value, 3), "[counter, issuer, step]"),
+    **dict.fromkeys(("schema", "run", "plan", "user", "cause", "state"), (lambda value: type(value) is str, "a text")),
+    "tag": (lambda value: value is None or type(value) is str, "a text"),
+    **dict.fromkeys(("values", "insecure", "real"), (lambda value: type(value) is bool, "true or false")),
+    **dict.fromkeys(("from", "to", "peer"), (_is_user, "a user")),
+    **dict.fromkeys(("received", "contribution", "noise", "sent", "value"), (_is_payload, "a list of numbers")),
+    "dummies": (lambda value: _is_whole(value) or _is_payload(value), "a list of numbers"),
+    "time": (lambda value: value is None or type(value) is str or _is_number(value), "a time"),
+}
+_RULES_OF: Final = {
+    kind: {name: _RULES[name] for name in required | optional} for kind, (required, optional) in FIELDS.items()
+}
+
+_decode: Final = msgspec.json.Decoder().decode
+
+
+def decode(line: str | bytes) -> Record:
     """One line to a checked record, or ``ViewError``."""
     try:
-        value = json.loads(line)
-    except (ValueError, RecursionError):
+        value = _decode(line)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         raise ViewError("not a JSON object") from None
     if not isinstance(value, dict) or not isinstance(value.get("kind"), str):
         raise ViewError('not an object with a "kind"')
     kind = value.pop("kind")
     if kind not in FIELDS:
-        raise ViewError(f'unknown kind "{kind}"')
-    required, optional = FIELDS[kind]
-    missing, unknown = required - value.keys(), value.keys() - required - optional
-    if missing or unknown:
-        what = f"missing {sorted(missing)}" if missing else f"unknown {sorted(unknown)}"
-        raise ViewError(f"{kind}: {what}")
-    _check_types(value)
+        raise ViewError("an unknown kind")
+    rules, required = _RULES_OF[kind], FIELDS[kind][0]
+    if not value.keys() >= required:
+        raise ViewError(f"{kind}: missing {sorted(required - value.keys())}")
+    for name, item in value.items():
+        if name not in rules:
+            raise ViewError(f"{kind}: an unknown field")
+        fits, wanted = rules[name]
+        if not fits(item):
+            raise ViewError(f"{name} must be {wanted}")
     if kind == "header" and value["schema"] != SCHEMA:
-        raise ViewError(f"schema {value['schema']!r}: this version reads {SCHEMA}")
+        raise ViewError(f"another schema than {SCHEMA}, which this version reads")
     return Record(kind, value)
 
 

@@ -82,12 +82,55 @@ def test_a_corrupt_line_is_refused_by_file_and_line(run):
         (lambda line: line.update(cause="magic"), "cause"),
         (lambda line: line.update({"from": "stranger"}), "'stranger' is not a user of the plan"),
         (lambda line: line.update(received=[1.5]), "whole numbers"),
+        (lambda line: line.update(received=[10**40]), "received must be a list of numbers"),
+        (lambda line: line.update(received={"a": 1}), "received must be a list of numbers"),
+        (lambda line: line.update(visit=2**70), "visit must be a whole number"),
+        (lambda line: line.update(base=[1, 2]), "base must be"),
+        (lambda line: line.update(tag=[1]), "tag must be a text"),
+        (lambda line: line.update({"from": ["user-1"]}), "from must be a user"),
+        (lambda line: line.update(time=10**400), "time must be a time"),
+        (lambda line: line.update(epoch=[2**70, 0]), "epoch must be"),
         (lambda line: line.update(received=[1, 2]), "a list of 1 numbers"),
     ],
 )
 def test_an_impossible_record_is_refused_by_file_and_line(run, edit, says):
     line = tamper.change(run, "user-2", "visit", 1, edit)
     assert refused(run, says).line == line
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "[" * 100_000,
+        '{"kind":"visit","received":' + "[" * 100_000 + "]" * 100_000 + "}",
+        '{"kind":"visit","step":' + "9" * 100_000 + "}",
+        '{"kind":"result","epoch":[0,0],"contributions":1e400}',
+        '{"kind":"result","epoch":[0,0],"contributions":NaN}',
+        '{"kind":"peer","peer":"user-1","state":{}}',
+        '{"kind":"sent","epoch":[0,0],"step":1,"visit":1,"to":"user-1","tag":"","real":true,"units":4294967296}',
+        '{"kind":["visit"]}',
+        "\ud800",
+    ],
+    ids=range(9),
+)
+def test_an_absurd_line_is_refused_by_file_and_line(run, line):
+    path = tamper.log_of(run, "user-2")
+    lines = path.read_text().splitlines()
+    lines[3] = line
+    path.write_bytes("\n".join(lines).encode("utf-8", "surrogatepass") + b"\n")
+    assert refused(run, r"user-2/state/view\.jsonl:4: not a record").line == 4
+
+
+@pytest.mark.parametrize("field", ["schema", "run", "plan", "user", "values"])
+@pytest.mark.parametrize("value", [[], {}, 1, None])
+def test_an_absurd_header_is_refused(run, field, value):
+    tamper.change(run, "user-2", "header", 0, lambda line: line.update({field: value}))
+    refused(run, r"user-2/state/view\.jsonl:1: ")
+
+
+def test_more_uniform_elements_than_a_run_can_hold_are_refused(run):
+    line = tamper.change(run, "user-2", "sent", 1, lambda line: line.update(dummies=[2**40]))
+    assert refused(run, "uniform elements").line == line
 
 
 def test_a_log_of_another_plan_is_refused(run, tmp_path):
