@@ -15,6 +15,7 @@ from coordinator_free_launcher import (
     cli_run,
     cli_simulate,
 )
+from coordinator_free_launcher.crash import guarded
 
 app = typer.Typer(
     name="network-dp",
@@ -43,7 +44,7 @@ for module in (
 
 def main() -> None:
     """Entry point of the console script."""
-    app()
+    guarded(app)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """``network-dp analyze`` and ``network-dp export``: the offline side of the command line.
 
 Exit codes of ``analyze``: 0 PASS or PARTIAL, 1 FAIL, 3 UNKNOWN, 4 OVERSPENT; 2 input that cannot be read as the logs of
-one run.
+one run, or a report that cannot be written; 70 a fault of the program itself (``crash``).
 """
 
 from __future__ import annotations
@@ -67,7 +67,11 @@ def analyze(
     if html is not None:
         from analyzer.report.page import write
 
-        for path in write(analyses, html):
+        try:
+            paths = write(analyses, html)
+        except OSError as error:
+            raise _refuse("analyze", f"{html}: cannot be written: {error.strerror}") from None
+        for path in paths:
             typer.echo(f"Report: {path}", err=json)
     raise typer.Exit(analyses.status.exit_code)
 

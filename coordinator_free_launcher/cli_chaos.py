@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from rich.console import Console, Group
 
     from coordinator_free_launcher.chaos import Chaos, Picture, Tally
+    from coordinator_free_launcher.local_run import Judgement
 
 _RATE = re.compile(r"(\d+(?:\.\d+)?|\.\d+)(?:/s)?")
 _LOOKS = {"up": "green", "down": "red", "paused": "yellow", "ended": "blue"}
@@ -49,6 +50,7 @@ def chaos_command(
 
     from coordinator_free_launcher.chaos import Chaos, Rates
     from coordinator_free_launcher.launch import LaunchError, finished, local_users, read_run
+    from coordinator_free_launcher.local_run import Judgement, judge
     from network_dp.plan import PlanError
 
     console = Console(stderr=as_json)
@@ -63,12 +65,12 @@ def chaos_command(
     except KeyboardInterrupt:
         console.print(f"Stopped. The token is safe on disk; go on with: network-dp launch {folder}", highlight=False)
         raise typer.Exit(INTERRUPTED) from None
-    verdict = _verdict(folder) if tally.result is not None else "UNKNOWN"
-    good = tally.finished and tally.identical and verdict != "FAIL"
+    found = judge(folder) if tally.result is not None else Judgement("UNKNOWN")
+    good = tally.finished and tally.identical and found.verdict != "FAIL"
     if as_json:
-        typer.echo(json.dumps(_as_dict(tally, verdict, ok=good), indent=1))
+        typer.echo(json.dumps(_as_dict(tally, found, ok=good), indent=1))
     else:
-        _conclude(console, folder, chaos, tally, verdict)
+        _conclude(console, folder, chaos, tally, found)
     raise typer.Exit(0 if good else 1)
 
 
@@ -98,13 +100,7 @@ def draw(picture: Picture) -> Group:
     return Group(head, bar, Columns(users, padding=(0, 1)), events)
 
 
-def _verdict(folder: Path) -> str:
-    from coordinator_free_launcher.local_run import judge
-
-    return judge(folder).verdict
-
-
-def _as_dict(tally: Tally, verdict: str, *, ok: bool) -> dict[str, Any]:
+def _as_dict(tally: Tally, found: Judgement, *, ok: bool) -> dict[str, Any]:
     return {
         "ok": ok,
         "kills": tally.kills,
@@ -112,18 +108,21 @@ def _as_dict(tally: Tally, verdict: str, *, ok: bool) -> dict[str, Any]:
         "finished": tally.finished,
         "identical": tally.identical,
         "codes": tally.failed,
-        "verdict": verdict,
+        "verdict": found.verdict,
+        "left_out": found.left_out,
         "result": tally.result,
     }
 
 
-def _conclude(console: Console, folder: Path, chaos: Chaos, tally: Tally, verdict: str) -> None:
+def _conclude(console: Console, folder: Path, chaos: Chaos, tally: Tally, found: Judgement) -> None:
     from coordinator_free_launcher.show import show_result
 
     if tally.result is not None:
         show_result(chaos.plan, tally.result, None, console)
     same = "the same result everywhere" if tally.finished and tally.identical else "NOT finished at everybody"
-    console.print(f"{tally.kills} kills, {tally.pauses} pauses; {same}; verdict: {verdict}", highlight=False)
+    console.print(f"{tally.kills} kills, {tally.pauses} pauses; {same}; verdict: {found.verdict}", highlight=False)
+    if found.left_out:
+        console.print(found.left_out, highlight=False, markup=False)
     if not tally.finished:
         console.print(f"The token is safe on disk; go on with: network-dp launch {folder}", highlight=False)
 

@@ -122,6 +122,8 @@ def run_command(
     elif done.outcome.result is not None:
         show_result(done.plan, done.outcome.result, done.comparison, console)
         console.print(f"verdict: {done.verdict}; report: {done.report or '-'}; run: {folder}")
+        if done.judgement.left_out:
+            console.print(done.judgement.left_out, markup=False)
     code = _exit_code(folder, done.outcome, console)
     raise typer.Exit(code or (1 if done.verdict == "FAIL" else 0))
 

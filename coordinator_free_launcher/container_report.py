@@ -16,6 +16,7 @@ from rich.console import Console
 
 from coordinator_free_launcher.cli_analyze import analyze
 from coordinator_free_launcher.comparison import compare
+from coordinator_free_launcher.crash import guarded
 from coordinator_free_launcher.demo_data import Truth
 from coordinator_free_launcher.launch import read_result
 from coordinator_free_launcher.show import show_result
@@ -45,4 +46,4 @@ def main(public: Path, views: Path, out: Path) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(*(Path(argument) for argument in sys.argv[1:4])))
+    guarded(lambda: sys.exit(main(*(Path(argument) for argument in sys.argv[1:4]))))

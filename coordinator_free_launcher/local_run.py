@@ -27,6 +27,7 @@ class Judgement:
     report: Path | None = None
     worst_epsilon: float | None = None
     local_epsilon: float | None = None
+    left_out: str = ""  # one sentence: what could not be looked at
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +58,7 @@ class LocalRun:
             "verdict": self.verdict,
             "worst_epsilon": self.judgement.worst_epsilon,
             "local_epsilon": self.judgement.local_epsilon,
+            "left_out": self.judgement.left_out,
             "report": None if self.report is None else str(self.report),
         }
 
@@ -91,13 +93,15 @@ def judge(folder: Path) -> Judgement:
     """Let the analyzer read the users' logs and write its report beside them."""
     from analyzer.analysis import analyze_runs
     from analyzer.report.page import write
+    from analyzer.verdict import left_out
 
     analyses = analyze_runs([folder])
     paths = write(analyses, folder / "report.html")
     privacy = analyses.runs[0].privacy
     worst = None if math.isnan(privacy.worst_epsilon) else privacy.worst_epsilon
     local = None if privacy.local is None or math.isinf(privacy.local) else privacy.local
-    return Judgement(analyses.status.name, next(iter(paths), None), worst, local)
+    missed = left_out(check for run in analyses.runs for check in run.checks)
+    return Judgement(analyses.status.name, next(iter(paths), None), worst, local, missed)
 
 
 def run(plan: Plan, data: Mapping[str, Path] | None = None, folder: Path | None = None) -> LocalRun:
