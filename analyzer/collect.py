@@ -63,6 +63,7 @@ class Collector:
         self._result_fields: Mapping[str, Any] = {}
         self._events: list[Event] = []
         self._down: set[int] = set()
+        self._clipped: dict[int, int] = {}
         self._values = ValueReport()
         self._files: dict[int, Path] = {}
         self._with_values: set[int] = set()
@@ -108,6 +109,8 @@ class Collector:
             case "rejoined":
                 self._rejoined[self._user] = line
                 self._events.append(Event(self._user, "rejoined", "came back without its whole disk", time_s, line))
+            case "clipped":
+                self._clipped[self._user] = int(fields["count"])
             case "header" if line > 1:
                 raise ValueFormatError("a second header: two logs in one file")
 
@@ -271,4 +274,5 @@ class Collector:
             noises=kept[1],
             models=self._models,
             notes=list(notes),
+            clipped=self._clipped,
         )

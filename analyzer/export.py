@@ -5,13 +5,19 @@ from __future__ import annotations
 import gzip
 from pathlib import Path
 
+from analyzer.errors import InputError
 from analyzer.load import read_header, records
 from network_dp import view
 
 
-def export(source: Path, target: Path) -> int:
-    """Write the exported form of ``source`` (gzip if the target's name ends in .gz); the number of lines kept."""
+def export(source: Path, target: Path, *, replace: bool = False) -> int:
+    """Write the exported form of ``source`` (gzip if the target's name ends in .gz); the number of lines kept.
+
+    The log itself is never written to, under whatever name; another file that is there only if ``replace``.
+    """
     read_header(source)
+    if target.exists() and target.samefile(source):
+        raise InputError(target, None, "is the log itself: give another file, or its values are lost")
     lines = []
     for _, record in records(source, []):
         line = view.exported(record)
@@ -20,5 +26,11 @@ def export(source: Path, target: Path) -> int:
     text = "".join(line + "\n" for line in lines).encode()
     if target.suffix == ".gz":
         text = gzip.compress(text, mtime=0)  # no time of writing either
-    target.write_bytes(text)
+    try:
+        with target.open("wb" if replace else "xb") as file:
+            file.write(text)
+    except FileExistsError:
+        raise InputError(target, None, "exists: give another name, or --replace") from None
+    except OSError as error:
+        raise InputError(target, None, f"cannot be written: {error.strerror}") from None
     return len(lines)

@@ -33,6 +33,7 @@ class UserCard:
     learned_epsilon: float | None
     learned_about: str | None
     events: int
+    clipped: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +75,7 @@ class Analysis:
                     learned_epsilon=learned,
                     learned_about=None if about is None else logs.name(about),
                     events=int(events[user]),
+                    clipped=logs.clipped.get(user, 0),
                 )
             )
         return cards

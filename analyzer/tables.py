@@ -189,6 +189,7 @@ class Logs:
     noises: Floats | None
     models: Mapping[int, Sequence[float]]  # SGD: some sent rows -> the model they sent
     notes: Sequence[str]
+    clipped: Mapping[int, int]  # user -> values of its own data that it clipped, where its full log says so
 
     @property
     def absent(self) -> tuple[int, ...]:

@@ -85,6 +85,8 @@ def _usefulness(analysis: Analysis, console: Console) -> None:
     if result.noise_std is not None:
         off = "" if result.truth_error is None else f", off the truth by {result.truth_error:.4g}"
         console.print(f"The {result.what}: expected error {result.noise_std:.4g} from noise{off}.")
+    if result.remark is not None:
+        console.print(f"[yellow]Remark:[/] {escape(result.remark)}.", soft_wrap=True)
     if result.learning:
         step, loss, accuracy = result.learning[-1]
         right = "" if math.isnan(accuracy) else f", {accuracy:.1%} of it right"

@@ -21,6 +21,7 @@ from analyzer.tables import Floats
 from analyzer.truth import Truth
 from analyzer.values import dimension
 from analyzer.verdict import Check, Status
+from network_dp import public_bounds
 from network_dp.losses import loss_of
 from network_dp.plan import HistogramTask, Plan, SgdTask, SumTask
 from network_dp.utility import histogram_std
@@ -39,6 +40,7 @@ class Utility:
     truth: tuple[float, ...] | None = None
     truth_error: float | None = None
     truth_tolerance: float | None = None
+    remark: str | None = None  # on an estimate outside the public bounds
     learning: tuple[tuple[int, float, float], ...] = ()  # SGD with a test set: (step, loss, accuracy)
 
 
@@ -161,6 +163,7 @@ def measure(run: Run, given: Truth | None = None) -> Utility:
         truth=None if truth is None else tuple(float(x) for x in truth),
         truth_error=error,
         truth_tolerance=tolerance,
+        remark=public_bounds.remark(plan, (estimate_values / _factor(plan)).tolist()),
     )
 
 

@@ -30,6 +30,10 @@ DNS_SUFFIX: Final = ".users.network-dp.invalid"  # NAME + this: the name in a ce
 DATA_SUFFIXES: Final = (".csv", ".npy", ".jsonl")
 
 
+class ProvisionError(RuntimeError):
+    """Bundles cannot be written there, or not from this; the message says why and what to do."""
+
+
 def user_folder(root: Path, name: str) -> Path:
     return root / "users" / name
 

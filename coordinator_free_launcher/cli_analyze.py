@@ -76,13 +76,17 @@ def analyze(
     raise typer.Exit(analyses.status.exit_code)
 
 
-def export(log: Annotated[Path, typer.Argument(help="Your own view log.")], out: Out) -> None:
+def export(
+    log: Annotated[Path, typer.Argument(help="Your own view log.")],
+    out: Out,
+    replace: Annotated[bool, typer.Option(help="Overwrite OUT if it exists; never the log itself.")] = False,
+) -> None:
     """Write your log as you may hand it to others: steps, neighbours and tags, no values and no times."""
     from analyzer.errors import InputError
     from analyzer.export import export as write_export
 
     try:
-        kept = write_export(log, out)
+        kept = write_export(log, out, replace=replace)
     except InputError as error:
         raise _refuse("export", error) from None
     typer.echo(f"{kept} lines without values written to {out}")

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from coordinator_free_launcher.cli_identity import fail, provision_demo, read_plan
+from coordinator_free_launcher.cli_identity import AllowClipping, data_folder, fail, provision_demo, read_plan, warn
 from network_dp.plan import Plan, PlanError
 
 
@@ -21,19 +21,26 @@ def compose_command(
     plan_file: Annotated[Path, typer.Argument(metavar="PLAN", help="The plan; addresses in it are replaced.")],
     out: Annotated[Path, typer.Option(help="New folder for compose.yaml and plan.toml.")],
     data: Annotated[Path | None, typer.Option(help="Folder with NAME.csv, .npy or .jsonl (default: made up).")] = None,
+    allow_clipping: AllowClipping = False,
     memory: Annotated[str, typer.Option(help="Most memory of one user's container.")] = "256m",
 ) -> None:
     """Write a Compose file for this plan: one container per user, each with only its own key, data and state."""
     from coordinator_free_launcher.compose import compose_file, container_plan
+    from coordinator_free_launcher.finalise import finalise
+    from coordinator_free_launcher.look import look
+    from coordinator_free_launcher.provision import ProvisionError
     from network_dp.plan_reader import dump
 
     try:
         plan = container_plan(read_plan(plan_file))
         if out.exists() and any(out.iterdir()):
             raise PlanError(f"{out} exists and is not empty; give a new folder")
+        if data is not None:
+            for said in look(finalise(plan), data_folder(plan, data), allow_clipping=allow_clipping):
+                warn(said)
         folder = None if data is None else str(data.absolute())
-        text = compose_file(plan, data=folder, memory=memory)
-    except PlanError as error:
+        text = compose_file(plan, data=folder, memory=memory, allow_clipping=allow_clipping)
+    except (PlanError, ProvisionError) as error:
         raise fail(error) from None
     out.mkdir(parents=True, exist_ok=True)
     (out / "plan.toml").write_text(dump(plan))
@@ -51,21 +58,23 @@ def stack_command(
         str, typer.Option(help="The image, as the machines of the engine reach it.")
     ] = "network-dp:latest",
     data: Annotated[Path | None, typer.Option(help="Folder with NAME.csv, .npy or .jsonl (default: made up).")] = None,
+    allow_clipping: AllowClipping = False,
 ) -> None:
     """Provision, and write the file that a Docker Swarm or a Kubernetes cluster runs the users from."""
     from coordinator_free_launcher.provision import ProvisionError
 
     try:
-        name = write_stack(read_plan(plan_file), out, engine, image, data)
+        name = write_stack(read_plan(plan_file), out, engine, image, data, allow_clipping=allow_clipping)
     except (PlanError, ProvisionError) as error:
         raise fail(error) from None
     start = "kubectl apply -f" if engine is Engine.KUBERNETES else "docker stack deploy -c"
     typer.echo(f"{out / name} written; start it with: {start} {out / name}")
 
 
-def write_stack(plan: Plan, out: Path, engine: Engine, image: str, data: Path | None) -> str:
+def write_stack(
+    plan: Plan, out: Path, engine: Engine, image: str, data: Path | None, *, allow_clipping: bool = False
+) -> str:
     """Bundles and the engine's file in OUT; returns the file's name."""
-    from coordinator_free_launcher.cli_identity import data_folder
     from coordinator_free_launcher.compose import container_plan
     from coordinator_free_launcher.kubernetes import kubernetes_file, kubernetes_plan
     from coordinator_free_launcher.provision import provision
@@ -75,7 +84,7 @@ def write_stack(plan: Plan, out: Path, engine: Engine, image: str, data: Path | 
     if data is None:
         provision_demo(placed, out)
     else:
-        provision(placed, out, data_folder(placed, data))
+        provision(placed, out, data_folder(placed, data), allow_clipping=allow_clipping, say=warn)
     render, name = {Engine.SWARM: (stack_file, "stack.yaml"), Engine.KUBERNETES: (kubernetes_file, "kubernetes.yaml")}[
         engine
     ]

@@ -44,12 +44,20 @@ def data_folder(plan: Plan, folder: Path) -> dict[str, Path]:
     return files
 
 
+AllowClipping = Annotated[bool, typer.Option(help="Go on although most of the data lies outside the public bounds.")]
+
+
+def warn(text: str) -> None:
+    typer.echo(f"warning: {text}", err=True)
+
+
 def provision_command(
     plan_file: Annotated[Path, typer.Argument(metavar="PLAN", help="The plan, as `plan new` writes it.")],
     out: Annotated[Path, typer.Option(help="New folder for the bundles.")],
     data: Annotated[Path | None, typer.Option(help="Folder with one file a user: NAME.csv, .npy or .jsonl.")] = None,
     demo_data: Annotated[bool, typer.Option(help="Make up data, and write the truth to OUT/truth.json.")] = False,
     if_needed: Annotated[bool, typer.Option(help="Do nothing when OUT already holds this plan's bundles.")] = False,
+    allow_clipping: AllowClipping = False,
     valid_days: Annotated[float, typer.Option(help="Life of the certificates.")] = 365.0,
     deliver_to: Annotated[
         Path | None, typer.Option("--deliver", help="Move each bundle to the disk mounted at DIR/users/NAME.")
@@ -68,7 +76,8 @@ def provision_command(
         elif demo_data:
             provision_demo(plan, out, valid_days)
         else:
-            provision(plan, out, None if data is None else data_folder(plan, data), valid_days)
+            files = None if data is None else data_folder(plan, data)
+            provision(plan, out, files, valid_days, allow_clipping=allow_clipping, say=warn)
         if deliver_to is not None:
             deliver(out, deliver_to, owner)
     except (PlanError, ProvisionError, IdentityError) as error:

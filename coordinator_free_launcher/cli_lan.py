@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from coordinator_free_launcher.cli_identity import fail, read_plan
+from coordinator_free_launcher.cli_identity import fail, read_plan, warn
 from network_dp.plan import PlanError
 
 Root = Annotated[Path, typer.Option("--dir", help="Folder of this machine's share of the run.")]
@@ -53,16 +53,27 @@ def sign_command(
 def accept_command(
     public: Annotated[Path, typer.Argument(metavar="PUBLIC", help="The folder that `sign` wrote.")],
     folder: Root = Path(),
+    replace: Annotated[bool, typer.Option(help="Give up another plan that was accepted here before.")] = False,
 ) -> None:
-    """Take the signed plan and certificates, check that they name your key, and complete your bundle."""
-    from coordinator_free_launcher.enrol import accept
+    """Take the signed plan and certificates, check that they name your key, and complete your bundle.
+
+    Shows what the plan asks of you; what it promises is computed here, from its noise."""
+    from coordinator_free_launcher.enrol import accept, own_data, read_signed
     from coordinator_free_launcher.identity import IdentityError
+    from coordinator_free_launcher.look import look
     from coordinator_free_launcher.provision import ProvisionError
+    from coordinator_free_launcher.terms import terms
 
     try:
-        names = accept(public, folder)
+        plan = read_signed(public)
+        for what, text in terms(plan).items():
+            typer.echo(f"{what:<9} {text}")
+        remarks = look(plan, own_data(plan, folder), allow_clipping=True)
+        names = accept(public, folder, replace=replace)
     except (PlanError, IdentityError, ProvisionError) as error:
         raise fail(error) from None
+    for remark in remarks:
+        warn(remark)
     for name in names:
         typer.echo(f"ready. Start with: network-dp launch {folder} --only {name}")
 

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from coordinator_free_launcher.cli_identity import fail, read_plan
+from coordinator_free_launcher.cli_identity import AllowClipping, fail, read_plan
 from network_dp.plan import PlanError
 
 INTERRUPTED = 75
@@ -33,7 +33,7 @@ def launch_command(
     from rich.console import Console
 
     from coordinator_free_launcher import launch as launcher
-    from coordinator_free_launcher.show import compared, progress_bar, show_result
+    from coordinator_free_launcher.show import compared, progress_bar, show_own, show_result
 
     console = Console(stderr=as_json)
     try:
@@ -61,6 +61,7 @@ def launch_command(
             typer.echo(json.dumps({"codes": outcome.codes, "result": outcome.result, "comparison": known}, indent=1))
         else:
             show_result(plan, outcome.result, comparison, console)
+            show_own(launcher.results(folder, names), console)
     raise typer.Exit(_exit_code(folder, outcome, console))
 
 
@@ -98,6 +99,7 @@ def run_command(
     plan_file: Annotated[Path, typer.Argument(metavar="PLAN", help="The plan to run on this machine.")],
     out: Annotated[Path | None, typer.Option(help="New folder for the run (default: out/NAME-TIME).")] = None,
     data: Annotated[Path | None, typer.Option(help="Folder with one file a user; default: made-up demo data.")] = None,
+    allow_clipping: AllowClipping = False,
     keep_ports: Annotated[bool, typer.Option(help="Use the plan's ports instead of free ones.")] = False,
     as_json: Json = False,
 ) -> None:
@@ -114,7 +116,9 @@ def run_command(
     try:
         plan = read_plan(plan_file)
         folder = out or Path("out") / f"{plan.name}-{time.strftime('%Y%m%d-%H%M%S')}"
-        done = run_locally(plan, folder, data=data, keep_ports=keep_ports, console=console)
+        done = run_locally(
+            plan, folder, data=data, keep_ports=keep_ports, console=console, allow_clipping=allow_clipping
+        )
     except (PlanError, ProvisionError, IdentityError, LaunchError) as error:
         raise fail(error) from None
     if as_json:

@@ -119,7 +119,9 @@ def container_plan(plan: Plan) -> Plan:
     return replace(plan, users=tuple(users))
 
 
-def compose_file(plan: Plan, *, build: bool = False, data: str | None = None, memory: str = "256m") -> str:
+def compose_file(
+    plan: Plan, *, build: bool = False, data: str | None = None, memory: str = "256m", allow_clipping: bool = False
+) -> str:
     """Text of compose.yaml, to lie beside plan.toml.
 
     ``build``: the image is built from the repository one folder up. ``data``: folder with one data file a user;
@@ -146,7 +148,7 @@ def compose_file(plan: Plan, *, build: bool = False, data: str | None = None, me
         # One check costs half a second of a core: all of them together may cost a quarter of one.
         health_s=max(10, 2 * plan.n),
         build=_BUILD if build else "    pull_policy: never\n",
-        data="--demo-data" if data is None else "--data, /data",
+        data="--demo-data" if data is None else "--data, /data" + ", --allow-clipping" * allow_clipping,
         data_volume="" if data is None else f"      - {data}:/data:ro\n",
         owner=OWNER,
         provision_volumes=_lines(f'      - "{name}:/deliver/users/{name}"' for name in names),

@@ -14,12 +14,14 @@ whether one was lost; there, a second life is caught by the peers, who remember 
 from __future__ import annotations
 
 import argparse
+import json
 import shutil
 import signal
 import sys
 from pathlib import Path
 
 from coordinator_free_launcher.bundle import make_born, read_node_file
+from node import result_file
 from node.app import run
 
 
@@ -31,10 +33,10 @@ def hand_over(bundle: Path, target: Path, *, with_values: bool) -> None:
     else:
         from analyzer.export import export  # only now: a node's memory has no room for the analyzer
 
-        export(view, target / "view.jsonl")
+        export(view, target / "view.jsonl", replace=True)
     result = bundle / "state" / "result.json"
     if result.exists():
-        shutil.copyfile(result, target / "result.json")
+        result_file.write(target / "result.json", result_file.shared(json.loads(result.read_text())))
 
 
 def take_over(source: Path, bundle: Path) -> None:

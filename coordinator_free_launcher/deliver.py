@@ -1,8 +1,8 @@
 """Bring each bundle to the disk of its own user, once, and forget it here.
 
 In containers every user has a volume of its own, and no container sees another's. The provisioner alone mounts them
-all, moves each bundle to its volume and keeps no private key. A bundle is delivered once in its life: a volume that
-was emptied later is a lost disk, and filling it again would make a user forget what it promised.
+all, moves each bundle to its volume and keeps no private key, not the signer's either. A bundle is delivered once in
+its life: a volume that was emptied later is a lost disk, and filling it again would make a user forget its promises.
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ def deliver(root: Path, target: Path, owner: int | None = None) -> None:
                 f"{disk}: the bundle of {name} was delivered before and is gone: a lost disk. A user cannot begin a "
                 "second life in the same run; remove all volumes (compose down -v) to start anew"
             )
+    (root / "ca" / "ca.key").unlink(missing_ok=True)
     for file in ("plan.toml", "certificates.pem", "truth.json"):
         if (root / file).exists():
             shutil.copy(root / file, target / "public" / file)

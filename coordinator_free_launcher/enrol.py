@@ -13,7 +13,8 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from dataclasses import replace as changed
 from pathlib import Path
 
 from cryptography import x509
@@ -23,7 +24,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import NameOID
 
-from coordinator_free_launcher.bundle import PUBLIC, make_state, user_folder, write_node_file
+from coordinator_free_launcher.bundle import PUBLIC, make_state, read_node_file, user_folder, write_node_file
 from coordinator_free_launcher.finalise import finalise
 from coordinator_free_launcher.identity import (
     VALID_DAYS,
@@ -119,8 +120,8 @@ def sign(plan: Plan, cards: Sequence[Card], out: Path, valid_days: float = VALID
     """
     keys = _keys(plan, cards)
     addresses = {card.name: card.address for card in cards}
-    users = tuple(replace(user, address=addresses[user.name]) for user in plan.users)
-    placed = finalise(parse(dump(replace(plan, users=users))))  # checked again: addresses must be sound and differ
+    users = tuple(changed(user, address=addresses[user.name]) for user in plan.users)
+    placed = finalise(parse(dump(changed(plan, users=users))))  # checked again: addresses must be sound and differ
     if (out / "public").exists():
         raise ProvisionError(f"{out / 'public'} exists; give a new folder, or remove it to sign again")
     if (out / "ca").exists():
@@ -161,12 +162,23 @@ def _keys(plan: Plan, cards: Sequence[Card]) -> dict[str, PublicKey]:
     return keys
 
 
-def accept(public: Path, root: Path) -> list[str]:
-    """Complete the bundles in ROOT/users with the public folder; returns the names of the users that live here."""
+def read_signed(public: Path) -> Plan:
+    """The plan of a public folder, whose files are all there."""
     for file in PUBLIC:
         if not (public / file).is_file():
             raise IdentityError(f"{public / file} is missing: copy the whole folder that `network-dp sign` wrote")
     plan = load(public / "plan.toml")
+    if not plan.noise.calibrated or any(user.key is None for user in plan.users):
+        raise IdentityError(f"{public / 'plan.toml'}: not a plan that `network-dp sign` finished")
+    return plan
+
+
+def accept(public: Path, root: Path, *, replace: bool = False) -> list[str]:
+    """Complete the bundles in ROOT/users with the public folder; returns the names of the users that live here.
+
+    A user that accepted another plan before keeps it, unless ``replace``.
+    """
+    plan = read_signed(public)
     try:
         certificates = x509.load_pem_x509_certificates(read_text(public / "certificates.pem").encode())
         authority = x509.load_pem_x509_certificate(read_text(public / "ca.pem").encode())
@@ -179,6 +191,10 @@ def accept(public: Path, root: Path) -> list[str]:
         raise IdentityError(f"{root / 'users'} holds no key of a user of this plan ({', '.join(plan.names)})")
     for name, bundle in own.items():
         _check_own(plan, certificates[plan.index(name)], authority, name, bundle)
+        if not replace and (bundle / "plan.toml").exists() and load(bundle / "plan.toml").hash != plan.hash:
+            raise ProvisionError(
+                f"{name} has accepted another plan before ({bundle / 'plan.toml'}): to replace it, give --replace"
+            )
     for name, bundle in own.items():
         for file in PUBLIC:
             shutil.copyfile(public / file, bundle / file)
@@ -186,6 +202,18 @@ def accept(public: Path, root: Path) -> list[str]:
     for file in ("plan.toml", "certificates.pem"):
         shutil.copyfile(public / file, root / file)
     return list(own)
+
+
+def own_data(plan: Plan, root: Path) -> dict[str, Path]:
+    """The data files, as far as they are there, of the plan's users that live in ROOT."""
+    files = {}
+    for name in plan.names:
+        bundle = user_folder(root, name)
+        if (bundle / "node.toml").is_file():
+            path = bundle / (read_node_file(bundle).data or "data.csv")
+            if path.is_file():
+                files[name] = path
+    return files
 
 
 def _check_own(plan: Plan, certificate: x509.Certificate, authority: x509.Certificate, name: str, bundle: Path) -> None:

@@ -18,6 +18,7 @@ from network_dp.plan import Plan
 from network_dp.plan_reader import load
 from network_dp.untrusted import FormatError, json_table, read_text
 from node.protocol import exits
+from node.result_file import shared
 
 LAST_LINES = 15
 
@@ -85,7 +86,8 @@ def read_result(path: Path) -> dict[str, Any]:
 
 def best_result(found: dict[str, dict[str, Any]]) -> dict[str, Any] | None:
     """The result with its value, where somebody here has it."""
-    return max(found.values(), key=lambda result: result.get("value") is not None, default=None)
+    best = max(found.values(), key=lambda result: result.get("value") is not None, default=None)
+    return None if best is None else shared(best)
 
 
 def finished(run: Path, names: list[str]) -> bool:

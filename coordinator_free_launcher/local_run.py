@@ -9,13 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
+from rich.markup import escape
 
 from coordinator_free_launcher.cli_identity import data_folder, provision_demo
 from coordinator_free_launcher.comparison import Comparison
 from coordinator_free_launcher.launch import Outcome, launch, read_run
 from coordinator_free_launcher.ports import with_free_ports
 from coordinator_free_launcher.provision import provision
-from coordinator_free_launcher.show import compared, progress_bar
+from coordinator_free_launcher.show import compared, progress_bar, result_remark
 from network_dp.plan import Plan
 
 
@@ -54,6 +55,7 @@ class LocalRun:
             "plan": self.plan.hash,
             "codes": self.outcome.codes,
             "result": self.outcome.result,
+            "remark": None if self.outcome.result is None else result_remark(self.plan, self.outcome.result),
             "comparison": None if self.comparison is None else self.comparison.as_dict(),
             "verdict": self.verdict,
             "worst_epsilon": self.judgement.worst_epsilon,
@@ -70,14 +72,14 @@ def run_locally(
     data: Path | Mapping[str, Path] | None,
     keep_ports: bool,
     console: Console,
+    allow_clipping: bool = False,
 ) -> LocalRun:
-    """Provision into ``folder``, start every user as a process, wait, and let the analyzer judge."""
+    """Look at the data, provision into ``folder``, start every user as a process, wait, and let the analyzer judge."""
     if not keep_ports:
         plan = with_free_ports(plan)
-    if data is not None:
-        provision(plan, folder, data_folder(plan, data) if isinstance(data, Path) else data)
-    elif all(user.data is not None for user in plan.users):
-        provision(plan, folder)
+    if data is not None or all(user.data is not None for user in plan.users):
+        files = data_folder(plan, data) if isinstance(data, Path) else data
+        provision(plan, folder, files, allow_clipping=allow_clipping, say=lambda text: _warn(text, console))
     else:
         console.print("No data given: the users get made-up data (give --data DIR for your own).")
         provision_demo(plan, folder)
@@ -87,6 +89,10 @@ def run_locally(
     if outcome.result is None:
         return LocalRun(folder, plan, outcome, None, Judgement("UNKNOWN"))
     return LocalRun(folder, plan, outcome, compared(plan, outcome, folder), judge(folder))
+
+
+def _warn(text: str, console: Console) -> None:
+    console.print(f"[yellow]warning:[/] {escape(text)}", soft_wrap=True)
 
 
 def judge(folder: Path) -> Judgement:
@@ -104,10 +110,17 @@ def judge(folder: Path) -> Judgement:
     return Judgement(analyses.status.name, next(iter(paths), None), worst, local, missed)
 
 
-def run(plan: Plan, data: Mapping[str, Path] | None = None, folder: Path | None = None) -> LocalRun:
+def run(
+    plan: Plan,
+    data: Mapping[str, Path] | None = None,
+    folder: Path | None = None,
+    *,
+    allow_clipping: bool = False,
+) -> LocalRun:
     """For notebooks: run a plan over real processes on this machine and return result, comparison and verdict.
 
     ``data`` maps user names to files; without it, demo data is made up. ``folder`` must be new (default: out/NAME).
+    ``allow_clipping``: go on although most of the data lies outside the public bounds.
     """
-    target = folder or Path("out") / plan.name
-    return run_locally(plan, target, data=data, keep_ports=False, console=Console(quiet=True))
+    target, quiet = folder or Path("out") / plan.name, Console(quiet=True)
+    return run_locally(plan, target, data=data, keep_ports=False, console=quiet, allow_clipping=allow_clipping)

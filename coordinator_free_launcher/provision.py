@@ -6,21 +6,26 @@ For users on several machines, where no private key may travel, see ``enrol``.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from coordinator_free_launcher.bundle import DATA_SUFFIXES, PUBLIC, make_state, share, user_folder, write_node_file
+from coordinator_free_launcher.bundle import (
+    DATA_SUFFIXES,
+    PUBLIC,
+    ProvisionError,
+    make_state,
+    share,
+    user_folder,
+    write_node_file,
+)
 from coordinator_free_launcher.finalise import finalise
 from coordinator_free_launcher.identity import VALID_DAYS, Authority, certificate_pem, host_of, new_key, pin, write_key
+from coordinator_free_launcher.look import look
 from network_dp.plan import Plan, User
 from network_dp.plan_reader import dump, load
 
 __all__ = ["ProvisionError", "already_provisioned", "finalise", "provision"]
-
-
-class ProvisionError(RuntimeError):
-    """Bundles cannot be written there; the message says why and what to do."""
 
 
 def already_provisioned(plan: Plan, out: Path) -> bool:
@@ -44,17 +49,30 @@ def published(plan: Plan, pins: Mapping[str, str]) -> Plan:
     return replace(plan, users=tuple(replace(user, key=pins[user.name], data=None) for user in plan.users))
 
 
-def provision(plan: Plan, out: Path, data: Mapping[str, Path] | None = None, valid_days: float = VALID_DAYS) -> Path:
+def provision(
+    plan: Plan,
+    out: Path,
+    data: Mapping[str, Path] | None = None,
+    valid_days: float = VALID_DAYS,
+    *,
+    allow_clipping: bool = False,
+    say: Callable[[str], None] = lambda text: None,
+) -> Path:
     """Write the bundles of all users of ``plan`` to the new folder ``out`` and return it.
 
     ``data`` maps names to files that are copied into the bundles; without it, a user's ``data`` in the plan is
-    noted by its absolute path. All or nothing: the work happens beside ``out`` and is renamed at the end; what an
+    noted by its absolute path. All data that is there is read and checked before anything is written: what cannot be
+    used is refused, and so is data of which most would be clipped, unless ``allow_clipping``; ``say`` is told of the
+    rest. All or nothing: the work happens beside ``out`` and is renamed at the end; what an
     interrupted attempt left behind was never used and is removed. An existing folder is never written into.
     """
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise ProvisionError(f"{out} exists and is not empty: keys and state are never overwritten; give a new folder")
     final = finalise(plan)
     files = _data_files(final, data)
+    here = {name: path for name, path in files.items() if data is not None or path.is_file()}
+    for text in look(final, here, allow_clipping=allow_clipping):
+        say(text)
     out.parent.mkdir(parents=True, exist_ok=True)
     work = out.parent / f".{out.name}.unfinished"
     if work.exists():

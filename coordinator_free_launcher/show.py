@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -23,8 +23,12 @@ from coordinator_free_launcher.comparison import Comparison, compare
 from coordinator_free_launcher.demo_data import Truth
 from coordinator_free_launcher.launch import LaunchError, Outcome
 from coordinator_free_launcher.launch import Progress as Standing
+from network_dp import public_bounds
 from network_dp.plan import Plan
 from network_dp.untrusted import FormatError
+from node.result_file import OWN
+
+_OWN_LINES = 5
 
 
 @contextmanager
@@ -65,6 +69,23 @@ def compared(plan: Plan, outcome: Outcome, run: Path) -> Comparison | None:
         raise LaunchError(str(error)) from None
 
 
+def result_remark(plan: Plan, result: Mapping[str, Any]) -> str | None:
+    """On a result outside the public bounds."""
+    means = result.get("value" if plan.task.kind == "histogram" else "mean")
+    return None if means is None else public_bounds.remark(plan, means)
+
+
+def show_own(results: Mapping[str, Mapping[str, Any]], console: Console) -> None:
+    """What users here were told of their own data: each count is from that user's own result."""
+    own = {name: result.get(OWN) or {} for name, result in results.items()}
+    clipped = {name: counts for name, counts in own.items() if counts.get("clipped")}
+    for name, counts in list(clipped.items())[:_OWN_LINES]:
+        text = f"{name}: {counts['clipped']} of {counts['checked']} own values were clipped to the public bounds"
+        console.print(text, markup=False)
+    if len(clipped) > _OWN_LINES:
+        console.print(f"... and values of {len(clipped) - _OWN_LINES} more users")
+
+
 def show_result(plan: Plan, result: dict[str, Any], comparison: Comparison | None, console: Console) -> None:
     title = f"Result of {plan.name}" + (" (INSECURE: seeded)" if plan.insecure_seed is not None else "")
     table = Table(title=title, show_header=False)
@@ -78,4 +99,7 @@ def show_result(plan: Plan, result: dict[str, Any], comparison: Comparison | Non
         table.add_row(comparison.what, f"{comparison.estimate:.4g} against {comparison.truth:.4g}")
         if comparison.error_in_stds is not None:
             table.add_row("error", f"{comparison.error:+.4g} = {comparison.error_in_stds:+.2f} expected stds")
+    said = result_remark(plan, result)
+    if said is not None:
+        table.add_row("remark", said)
     console.print(table)

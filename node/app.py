@@ -31,6 +31,7 @@ from node.protocol.values import Token
 from node.runtime import Runtime
 from node.stock import Stock
 from node.tasks import DataError, LocalData, Task, TaskError, load_table, make_task
+from node.tasks.rows import told
 from node.transport.client import Client
 from node.transport.codec import Frame
 from node.transport.identity import Directory
@@ -75,6 +76,8 @@ def run(folder: Path, options: Options | None = None, public: Public | None = No
         bundle = read_bundle(folder, public, rejoin=options.rejoin)
         task = task or make_task(bundle.public.plan)
         data = task.prepare(load_table(bundle.data))
+        for text in told(bundle.public.plan, data):
+            log.warning("your data: %s", text)
         crash = CrashAt.parse(options.crash_at, bundle.public.plan) if options.crash_at else None
         runner = asyncio.Runner(loop_factory=_loop_factory())
         with runner:
@@ -113,7 +116,7 @@ async def _serve(bundle: Bundle, task: Task, data: LocalData, options: Options, 
     start, syncs = Durable(promised=(0, ctx.start)), plan.walk.durability == "machine"
     journal = Journal(bundle.state, start, sync=syncs, rejoin=options.rejoin)
     try:
-        return await _with_journal(bundle, task, worker, ctx, journal, options, crash, data.clipped)
+        return await _with_journal(bundle, task, worker, ctx, journal, options, crash, data)
     finally:
         journal.close()
 
@@ -126,7 +129,7 @@ async def _with_journal(
     journal: Journal,
     options: Options,
     crash: CrashAt | None,
-    clipped: int,
+    data: LocalData,
 ) -> int:
     plan = bundle.public.plan
     if journal.repaired_bytes:
@@ -155,11 +158,11 @@ async def _with_journal(
     )
     view_log = ViewLog(bundle.state / "view.jsonl", header)
     view_log.append(view.encode("start", life=life, time=time.time()))
-    if journal.fresh and clipped:
-        view_log.append(view.encode("clipped", count=clipped))
+    if journal.fresh and data.clipped:
+        view_log.append(view.encode("clipped", count=data.clipped))
 
     def finished(effect: Finished) -> None:
-        values = result_file.describe(plan, task, effect, len(ledger))
+        values = result_file.describe(plan, task, data, effect, len(ledger))
         result_file.write(bundle.state / "result.json", values)
 
     stock = Stock(

@@ -99,6 +99,8 @@ def _tiles(analysis: Analysis) -> str:
         elif result.noise_error is not None:
             error = f"noise in it {number(max(abs(x) for x in result.noise_error))}"
         tiles.append((number(result.noise_std), f"expected error of the {result.what}", error))
+    if result.remark is not None:
+        tiles.append(("!", "outside the public bounds", result.remark))
     beside = integrity.abandoned(analysis.run)
     if beside["sent"] or beside["reissues"]:
         again = f"{beside['reissues']} re-issue{'s' if beside['reissues'] != 1 else ''}"
@@ -172,6 +174,8 @@ def _card(card: UserCard) -> str:
         lines.append("handed over no log")
     if card.events:
         lines.append(f"{card.events} faults noticed")
+    if card.clipped:
+        lines.append(f"{card.clipped} values of its data lay outside the public bounds and were clipped")
     return f"<div class='card'><b>{escape(card.name)}</b>" + "".join(f"<p>{escape(x)}</p>" for x in lines) + "</div>"
 
 

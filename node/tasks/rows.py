@@ -9,8 +9,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from network_dp import public_bounds
 from network_dp.expected import expected_contributions
 from network_dp.plan import Plan, SgdTask
+from node.tasks.base import LocalData
 from node.tasks.data import DataError, Table
 
 
@@ -53,3 +55,13 @@ def remark(plan: Plan, rows: int) -> str | None:
         f"{rows} rows, one per visit, in their order: the walk decides how many are contributed "
         f"({expected:.4g} visits are expected), and the others are not used"
     )
+
+
+def told(plan: Plan, data: LocalData) -> list[str]:
+    """What a user is told of its own data, on its own screen."""
+    said = []
+    if data.clipped:
+        bounds = public_bounds.in_words(plan)
+        said.append(f"{data.clipped} of {data.checked} values lie outside the public bounds {bounds}: clipped to them")
+    about_rows = remark(plan, len(data.rows))
+    return said if about_rows is None else [*said, about_rows]

@@ -8,10 +8,13 @@ import json
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 from analyzer.analysis import analyze_runs
 from analyzer.export import export
+from analyzer.report.page import page
 from analyzer.verdict import Status, left_out
+from coordinator_free_launcher.cli import app
 from tests.analyzer import tamper
 from tests.analyzer.generate import plan_text, write_run
 
@@ -111,3 +114,41 @@ def test_a_compressed_export_says_nothing_about_the_clock(shown):
     packed = (shown / "a.jsonl.gz").read_bytes()
     assert packed[4:8] == b"\0\0\0\0"
     assert gzip.decompress(packed).decode() == (shown / "shown" / "user-1.jsonl").read_text()
+
+
+def test_the_log_itself_is_never_written_to(shown):
+    """Not under its own name, a link's, or with leave to replace."""
+    log = tamper.log_of(shown / "run", "user-1")
+    before = log.read_bytes()
+    (shown / "soft").symlink_to(log)
+    (shown / "hard").hardlink_to(log)
+    for target in (log, shown / "soft", shown / "hard", log.parent / ".." / log.parent.name / log.name):
+        for more in ([], ["--replace"]):
+            result = CliRunner().invoke(app, ["export", str(log), "--out", str(target), *more])
+            assert result.exit_code == 2
+            assert log.read_bytes() == before
+    result = CliRunner().invoke(app, ["export", str(shown / "soft"), "--out", str(log), "--replace"])
+    assert result.exit_code == 2 and "is the log itself" in result.output and log.read_bytes() == before
+
+
+def test_another_file_is_replaced_only_when_told(shown):
+    log, letter, nowhere = tamper.log_of(shown / "run", "user-1"), shown / "letter", shown / "no" / "folder"
+    letter.write_text("dear")
+    (shown / "dangling").symlink_to(shown / "elsewhere")
+    for target, problem in ((letter, "--replace"), (shown / "dangling", "--replace"), (nowhere, "cannot be written")):
+        result = CliRunner().invoke(app, ["export", str(log), "--out", str(target)])
+        assert result.exit_code == 2 and problem in result.output
+    assert letter.read_text() == "dear" and not (shown / "elsewhere").exists()
+    assert CliRunner().invoke(app, ["export", str(log), "--out", str(letter), "--replace"]).exit_code == 0
+    assert letter.read_text() == (shown / "shown" / "user-1.jsonl").read_text()
+
+
+def test_how_much_a_user_clipped_is_on_its_own_card_and_in_no_exported_log(shown):
+    log = tamper.log_of(shown / "run", "user-1")
+    header, rest = log.read_text().split("\n", 1)
+    log.write_text(header + '\n{"kind":"clipped","count":4711}\n' + rest)
+    (analysis,) = analyze_runs([shown / "run"]).runs
+    assert [card.clipped for card in analysis.cards()] == [0, 4711, 0, 0]
+    assert "4711 values of its data lay outside the public bounds" in page(analysis)
+    export(log, shown / "again.jsonl")
+    assert "4711" not in (shown / "again.jsonl").read_text()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 from coordinator_free_launcher.bundle import make_born
@@ -26,7 +27,7 @@ def make_view(bundle: Path) -> None:
     visit = {"epoch": [0, 0], "step": 1, "visit": 1, "cause": "start", "from": None, "received": [4711]}
     lines = [view.encode("header", **header), view.encode("visit", **visit)]
     (bundle / "state/view.jsonl").write_text("".join(line + "\n" for line in lines))
-    (bundle / "state/result.json").write_text("{}")
+    (bundle / "state/result.json").write_text('{"value": [0.5], "own": {"clipped": 4712}}')
 
 
 def test_no_value_is_handed_over_unless_asked_for(tmp_path: Path) -> None:
@@ -35,7 +36,7 @@ def test_no_value_is_handed_over_unless_asked_for(tmp_path: Path) -> None:
         (tmp_path / folder).mkdir()
         hand_over(tmp_path / "bundle", tmp_path / folder, with_values=with_values)
         assert ("4711" in (tmp_path / folder / "view.jsonl").read_text()) is with_values
-        assert (tmp_path / folder / "result.json").exists()
+        assert json.loads((tmp_path / folder / "result.json").read_text()) == {"value": [0.5]}
 
 
 def test_a_life_begins_once(tmp_path: Path) -> None:

@@ -164,3 +164,54 @@ def test_the_commands_say_what_to_do_next(make_plan: Any, tmp_path: Path) -> Non
     assert "keep" in run("sign", str(tmp_path / "plan.toml"), *cards, "--out", str(tmp_path / "signed"))
     said = run("accept", str(tmp_path / "signed" / "public"), "--dir", str(tmp_path / "user-1"))
     assert said.endswith("--only user-1")
+
+
+def call(*arguments: str | Path) -> tuple[int, str]:
+    app = Typer()
+    register(app)
+    result = CliRunner().invoke(app, [str(argument) for argument in arguments])
+    return result.exit_code, result.output
+
+
+def test_accept_shows_what_the_user_agrees_to(make_plan: Any, tmp_path: Path, cards: list[Card]) -> None:
+    plan = make_plan(task={"kind": "mean", "lower": 18.0, "upper": 99.0}, noise={"epsilon": 2.0, "delta": 1e-7})
+    code, said = call("accept", sign(plan, cards, tmp_path / "signer"), "--dir", tmp_path / "machine-0")
+    assert code == 0
+    lines = dict(line.split(None, 1) for line in said.splitlines())
+    assert lines["task"] == 'mean, rows = "average"' and lines["bounds"] == "[18, 99]"
+    assert lines["epsilon"].startswith("2 towards any one user") and lines["delta"] == "1e-07"
+    assert lines["topology"].startswith("ring, 2 rounds; the result goes to everybody")
+    assert lines["users"] == "3: user-0, user-1, user-2"
+
+
+def test_accept_replaces_a_plan_only_when_told(make_plan: Any, tmp_path: Path, cards: list[Card]) -> None:
+    mild, harsh = (
+        sign(make_plan(noise={"epsilon": epsilon}), cards, tmp_path / f"signer-{epsilon}") for epsilon in (2.0, 20.0)
+    )
+    machine = tmp_path / "machine-0"
+    accept(mild, machine)
+    before = {path: path.read_bytes() for path in machine.rglob("*") if path.is_file()}
+    code, said = call("accept", harsh, "--dir", machine)
+    assert code == 2 and "user-0 has accepted another plan before" in said and "--replace" in said
+    assert "20 towards any one user" in said, "what would have been agreed to"
+    assert {path: path.read_bytes() for path in machine.rglob("*") if path.is_file()} == before
+    assert call("accept", mild, "--dir", machine)[0] == 0, "the same plan again, for instance with new certificates"
+    assert call("accept", harsh, "--dir", machine, "--replace")[0] == 0
+    assert (machine / "plan.toml").read_bytes() == (harsh / "plan.toml").read_bytes()
+
+
+def test_accept_looks_at_the_users_own_data(make_plan: Any, tmp_path: Path, cards: list[Card]) -> None:
+    public, data = sign(make_plan(), cards, tmp_path / "signer"), tmp_path / "machine-0/users/user-0/data.csv"
+    data.write_text("0.5,1\n")
+    code, said = call("accept", public, "--dir", tmp_path / "machine-0")
+    assert code == 2 and "data.csv: has 2 columns, the plan needs 1" in said
+    data.write_text("0.5\n41.5\n")
+    code, said = call("accept", public, "--dir", tmp_path / "machine-0")
+    assert code == 0 and "warning: 1 of 2 values lie outside the public bounds [0, 1]" in said
+
+
+def test_a_plan_that_nobody_signed_is_not_accepted(make_plan: Any, tmp_path: Path, cards: list[Card]) -> None:
+    public = sign(make_plan(), cards, tmp_path / "signer")
+    (public / "plan.toml").write_text(dump(make_plan(noise={"epsilon": 1.0})))
+    code, said = call("accept", public, "--dir", tmp_path / "machine-0")
+    assert code == 2 and "not a plan that `network-dp sign` finished" in said

@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 
 from coordinator_free_launcher import provision as provision_module
 from coordinator_free_launcher.cli_identity import register
+from coordinator_free_launcher.deliver import deliver
 from coordinator_free_launcher.identity import certificate_key, pin, read_key, user_name
 from coordinator_free_launcher.provision import ProvisionError, already_provisioned, finalise, provision, unpinned
 from network_dp.plan_reader import dump, parse
@@ -166,3 +167,16 @@ def test_two_hundred_users_take_little_disk(make_plan: Any, tmp_path: Path) -> N
     for path in out.rglob("*"):
         seen[path.stat().st_ino] = path.stat().st_blocks * 512
     assert sum(seen.values()) < 200 * 40_000
+
+
+def test_after_delivery_no_private_key_is_left_behind(make_plan: Any, tmp_path: Path) -> None:
+    plan = make_plan()
+    out = provision(plan, tmp_path / "vault", files_for(plan, tmp_path))
+    (tmp_path / "disks/public").mkdir(parents=True)
+    for name in plan.names:
+        (tmp_path / "disks/users" / name).mkdir(parents=True)
+    for _ in range(2):  # a second delivery finds everything done
+        deliver(out, tmp_path / "disks")
+        keys = [path for path in out.rglob("*") if path.is_file() and b"PRIVATE KEY" in path.read_bytes()]
+        assert keys == []
+    assert (tmp_path / "disks/users/user-1/key.pem").is_file()
