@@ -24,7 +24,7 @@ class VectorSum(AdditiveTask):
         super().__init__(plan, plan.task.dimension)
         self._noisy = bool(plan.task.options["noise"])
         shape = (plan.unit_count, 0 if self._noisy else self.dimension)
-        self._nothing = Noise(np.full(shape, 0, dtype=np.int64))  # written: reading it costs what reading noise costs
+        self._zeros = Noise(np.full(shape, 0, dtype=np.int64))  # written: reading it costs what reading noise costs
 
     def prepare(self, table: Table) -> LocalData:
         return self.grid_rows(table.values)
@@ -32,7 +32,7 @@ class VectorSum(AdditiveTask):
     def draw_many(self, source: Source, count: int) -> list[Noise]:
         if self._noisy:
             return super().draw_many(source, count)
-        return [self._nothing] * count
+        return [self._zeros] * count
 
     def finish(self, payload: Payload, tally: Tally) -> Mapping[str, Any]:
         return {"value": [float(self.values_of(payload).mean())], "contributions": tally.contributions}

@@ -180,7 +180,6 @@ async def _with_journal(
         runtime.ask,
         lambda: runtime.phase,
         __version__,
-        runtime.arriving,
     )
     try:
         return await _take_part(bundle, service, runtime, client, options, again=life > 1)

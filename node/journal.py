@@ -24,7 +24,7 @@ from node.protocol.machine import apply, merge
 from node.protocol.messages import Result
 from node.protocol.state import Custody, Durable
 from node.records import HEAD
-from node.shelf import Blank, Shelf, Shelved, sync_folder
+from node.shelf import Shelf, Shelved, sync_folder
 
 MAGIC: Final = b"NDPJRN6\n"
 COMPACT_BYTES: Final = 1 << 20
@@ -151,7 +151,6 @@ class Journal:
         self._waiting: Mapping[str, Any] = {}
         self._shelf = Shelf(folder, sync=sync)
         self._long: Mapping[str, _Long] = {}  # field -> what of it is shelved
-        self._ahead: Blank | None = None  # kept from everybody else until it is settled
         self.damaged = False  # was the journal unreadable, and set aside?
         self.n_records = 0  # written by this process
         try:
@@ -223,34 +222,8 @@ class Journal:
     def _put_by(self, name: str, data: bytes, changes: Mapping[str, Any], after: Mapping[str, _Long]) -> _Long:
         """Shelve a new byte string beside those of the last record and those of the next."""
         known = changes["custody"].out_digest if name == "custody" else digest(data)
-        if self._ahead is not None and self._ahead.holds(data):
-            return _Long(data, self._filled(self._ahead, known))
-        return _Long(data, self._shelf.put(data, known, self._taken(after)))
-
-    def _taken(self, after: Mapping[str, _Long]) -> set[int]:
         taken = {long.shelved.place for long in (*self._long.values(), *after.values())}
-        return taken if self._ahead is None else taken | {self._ahead.place}
-
-    def _filled(self, ahead: Blank, data_digest: bytes) -> Shelved:
-        """Once: after a sync that failed, the next may succeed although nothing is on the disk."""
-        try:
-            return self._shelf.filled(ahead, data_digest)
-        except OSError:
-            ahead.data = None
-            raise
-
-    def write_ahead(self, size: int) -> Blank | None:
-        """A place for the next long byte string, kept from everybody else until ``settle``. None: none is ready."""
-        assert self._ahead is None
-        try:
-            self._ahead = self._shelf.blank(size, self._taken({}))
-        except OSError:
-            return None
-        return self._ahead
-
-    def settle(self) -> None:
-        """A record names what was written ahead by now, or none will: then its place is free, whatever is there."""
-        self._ahead = None
+        return _Long(data, self._shelf.put(data, known, taken))
 
     def _begin(self) -> None:
         """An empty journal, durable together with its name in the folder."""

@@ -14,7 +14,6 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from node.ahead import Reckoner
 from node.errors import DiskFullError
 from node.hashing import digest_on_two_cores
 from node.journal import Journal
@@ -38,13 +37,10 @@ from node.protocol.effects import (
     Stopping,
     Tick,
 )
-from node.protocol.foresee import foresee
 from node.protocol.machine import step
-from node.protocol.messages import Answer, Handoff, Request
+from node.protocol.messages import Answer, Request
 from node.protocol.state import Context, Dice, Inputs, State
-from node.protocol.values import room
 from node.stock import Stock
-from node.transport.arrival import Arrival, Filling
 from node.transport.client import Client
 from node.view_log import ViewLog
 from node.worker import Supply
@@ -54,7 +50,6 @@ log = logging.getLogger("node.runtime")
 RETRY_RESULT_S = 1.0
 PROGRESS_EVERY_S = 0.1
 WRITE_AFTER_S = 0.05
-RECKON_AHEAD_BYTES = 4 << 20  # below this, waking a thread costs a hop more than the thread takes off it
 
 
 _AT_ONCE: Mapping[str, Any] = {"eager_start": True} if sys.version_info >= (3, 12) else {}
@@ -81,7 +76,6 @@ class Runtime:
         self._client = client
         self._dice = dice
         self._stock = stock
-        self._reckoner = Reckoner(journal)
         self._on_finished = on_finished
         self._on_progress = on_progress
         self._fault = fault
@@ -140,19 +134,8 @@ class Runtime:
             self._running = False
         self._set_timer()
 
-    def arriving(self, peer: int, begun: Handoff, size: int) -> Arrival:
-        """A long token has begun to arrive (``begun`` has its first bytes). Where that is worth it, the noise of its
-        visit is at hand and the visit can be foreseen, it is reckoned ahead."""
-        whole, supply, foreseen = room(size), self._stock.next, None
-        if size >= RECKON_AHEAD_BYTES and supply is not None and self._reckoner.free:
-            foreseen = foresee(self._ctx, self._state, peer, begun, supply, self._loop.time())
-        reckoning = None if foreseen is None else self._reckoner.begin(foreseen, whole)
-        return reckoning or Filling(whole)
-
     def _transition(self, event: Event) -> None:
-        inputs = Inputs(
-            self._loop.time(), self._dice, self._take_supply, time.time(), digest_on_two_cores, self._reckoner.reckoned
-        )
+        inputs = Inputs(self._loop.time(), self._dice, self._take_supply, time.time(), digest_on_two_cores)
         after, effects = step(self._ctx, self._state, event, inputs)
         if effects and isinstance(effects[0], Persist):
             try:
@@ -288,7 +271,7 @@ class Runtime:
 
     async def _compute(self, task: Compute) -> None:
         work = self._ctx.worker.contribute
-        found = await self._loop.run_in_executor(None, work, task.payload, task.contribution, task.supply)
+        found = await self._loop.run_in_executor(None, work, task.payload, task.contribution)
         self.feed(Computed(found, task.visit))
 
     # ---- time and noise ---------------------------------------------------------------------------------------
@@ -324,7 +307,6 @@ class Runtime:
                 timer.cancel()
         self._write_now()
         self._stock.close()
-        self._reckoner.close()
         for task in list(self._tasks):
             task.cancel()
         if self._tasks:

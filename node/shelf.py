@@ -7,24 +7,16 @@ with ``durability = "process"`` the disk is hardly asked.
 What makes it safe is an order. A place is written (and synced) before the journal's record names it, and written again
 only after a later record names another. So whatever moment a crash chooses, the last record's bytes are whole; the
 digest in the record proves it. Bytes that do not have it are damage, like a damaged record.
-
-A token that is reckoned while its predecessor arrives is reckoned in its place: the file is mapped, and nothing is left
-to be written. Whoever still holds a view of such a token keeps its place from being written again.
 """
 
 from __future__ import annotations
 
-import mmap
 import os
-import weakref
 from collections.abc import Collection
 from contextlib import suppress
 from itertools import count
 from pathlib import Path
-from typing import Any, NamedTuple
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import NamedTuple
 
 from node.errors import CorruptJournalError
 from node.protocol.digests import digest
@@ -41,19 +33,6 @@ class Shelved(NamedTuple):
     digest: str  # in hexadecimal digits, as JSON takes it
 
 
-class Blank:
-    """A place set aside, to be filled ahead of the record that may name it."""
-
-    def __init__(self, place: int, file: int, room: memoryview) -> None:
-        self.place = place
-        self.file = file
-        self.room = room  # the place itself
-        self.data: Octets | None = None  # a view of the room, once that is filled
-
-    def holds(self, data: Octets) -> bool:
-        return self.data is data
-
-
 class Shelf:
     """The files ``journal.0``, ``journal.1``, ... of a state directory; none exists before it is needed."""
 
@@ -61,8 +40,6 @@ class Shelf:
         self._folder = folder
         self._syncs = sync
         self._files: dict[int, int] = {}
-        self._maps: dict[int, mmap.mmap] = {}
-        self._lent: dict[int, weakref.ref[NDArray[Any]]] = {}  # place -> what all views of it rest on
 
     def make_room(self, size: int) -> None:
         """Two places of this size, ahead of the first token: it should not wait for pages that are new to the disk.
@@ -72,42 +49,12 @@ class Shelf:
 
     def put(self, data: Octets, data_digest: bytes, taken: Collection[int]) -> Shelved:
         """Write ``data`` to a place that is not ``taken``; ``OSError`` when the disk does not take it."""
-        place = self._free(taken)
+        place = next(place for place in count() if place not in taken)
         file = self._file(place)
         _write(file, data, gap_before(len(data)))
-        return self._safe(place, file, len(data), data_digest)
-
-    def blank(self, size: int, taken: Collection[int]) -> Blank | None:
-        """A place that is not ``taken``, mapped. None: it is not long enough yet (the next ``put`` makes it so).
-        ``OSError`` where files cannot be mapped."""
-        place, start = self._free(taken), gap_before(size)
-        file = self._file(place)
-        if place not in self._maps or len(self._maps[place]) < start + size:
-            if os.fstat(file).st_size < start + size:
-                return None
-            # A hole (a copy of this disk may have left some) would be filled when it is written to. On a disk that is
-            # full by then, that ends the process: an error here does not.
-            os.posix_fallocate(file, 0, start + size)
-            self._maps[place] = mmap.mmap(file, start + size)
-        whole = np.frombuffer(self._maps[place], np.uint8)
-        self._lent[place] = weakref.ref(whole)
-        return Blank(place, file, whole.data[start : start + size])
-
-    def filled(self, blank: Blank, data_digest: bytes) -> Shelved:
-        """What is there by now, as safe as anything that a record may name."""
-        return self._safe(blank.place, blank.file, len(blank.room), data_digest)
-
-    def _safe(self, place: int, file: int, size: int, data_digest: bytes) -> Shelved:
         if self._syncs:
-            os.fdatasync(file)  # what came through a map, too
-        return Shelved(place, size, data_digest.hex())
-
-    def _free(self, taken: Collection[int]) -> int:
-        return next(place for place in count() if place not in taken and not self._is_lent(place))
-
-    def _is_lent(self, place: int) -> bool:
-        """Does anybody still read a token there, to send it, say, although no record names it any more?"""
-        return place in self._lent and self._lent[place]() is not None
+            os.fdatasync(file)
+        return Shelved(place, len(data), data_digest.hex())
 
     def _lengthen(self, file: int, size: int) -> None:
         length = os.fstat(file).st_size
@@ -154,7 +101,6 @@ class Shelf:
         for file in self._files.values():
             os.close(file)
         self._files.clear()
-        self._maps.clear()  # each goes with the last view of it
 
 
 def _write(file: int, data: Octets, at: int) -> None:

@@ -34,11 +34,6 @@ class Stock:
     def low(self) -> bool:
         return len(self._drawn) <= self._least
 
-    @property
-    def next(self) -> Supply | None:
-        """What ``take`` will hand out, where it is at hand. To look at: only who takes it may use it."""
-        return self._drawn[0] if self._drawn else None
-
     def take(self) -> Supply:
         """The next noise; with none at hand, one is waited for: the visit cannot go on without."""
         if not self._drawn and self._under_way is not None:

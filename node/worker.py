@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from node.noise import Source
-from node.protocol.state import Filler, Mixed
+from node.noise import Source, SystemSource
+from node.protocol.state import Mixed
 from node.protocol.values import Payload
 from node.tasks.additive import AdditiveTask, ends
 from node.tasks.base import LocalData, Noise, PayloadError, Task
@@ -42,6 +42,7 @@ class BoundTask:
         self._data = data
         self._full_units = full_units
         self._refresh_dummies = refresh_dummies
+        self._no_noise = Noise(np.empty((0, task.dimension), task.dtype))
 
     def supply(self, source: Source) -> Supply:
         """Draw ahead everything random of one visit."""
@@ -64,20 +65,20 @@ class BoundTask:
         limit = self._payload_max * (1.0 + part)
         return bool(-limit <= least and most <= limit)
 
-    def begin(self, supply: Supply) -> Mixed:
+    def begin(self, fresh: Callable[[], Supply]) -> Mixed:
         """The public initial payload, with the starter's random elements where the task has them."""
-        payload = self._task.initial(supply.source)
+        payload = self._task.initial(fresh().source if self._task.opening_dummies else SystemSource())
         dummies = payload if self._task.opening_dummies else None
         return Mixed(payload, None, dummies, self._task.opening_dummies)
 
-    def contribute(self, payload: Payload, index: int, supply: Supply) -> Payload:
+    def contribute(self, payload: Payload, index: int) -> Payload:
         return self._task.contribution(payload, self._data, index)
 
     def mix(
         self,
         payload: Payload,
         contribution: Payload | None,
-        supply: Supply,
+        supply: Supply | None,
         units: int,
         step: int,
         closing: bool,
@@ -85,14 +86,17 @@ class BoundTask:
     ) -> Mixed:
         """payload + contribution + the first ``units`` components (+ closing elements on a release)."""
         task = self._task
-        added = task.noise_sum(supply.noise, units, contribution)
+        added = task.noise_sum(self._no_noise if supply is None else supply.noise, units, contribution)
         sent = self._applied(payload, contribution, added if units else None, step, out)
         noise: Payload | None = added
         dummies: Payload | None = None
         n_dummies = 0
         if contribution is None and task.noise_only_is_dummy and units:
             noise, dummies, n_dummies = None, added, 1
-        last = task.closing(supply.source) if closing else None
+        last = None
+        if closing:
+            assert supply is not None  # a release takes one
+            last = task.closing(supply.source)
         if last is not None:
             sent = task.apply(sent, None, last, step)
             dummies = last if dummies is None else dummies + last
@@ -108,22 +112,6 @@ class BoundTask:
             return task.apply(payload, contribution, noise, step)
         task.apply_into(out, payload, contribution, noise)
         return out
-
-    def filler(self, index: int, supply: Supply, units: int) -> Filler | None:
-        """As ``contribute`` and ``mix`` for a payload that comes piece by piece, in numbers of one kind."""
-        task = self._task
-        if not isinstance(task, AdditiveTask) or not task.by_pieces or units > len(supply.noise.units):
-            return None
-        contribution = self._data.row(index)
-        if contribution.dtype != task.dtype:
-            return None
-        noise = task.noise_sum(supply.noise, units, contribution)
-        added = noise if units else None
-
-        def fill(received: Payload, out: Payload, piece: slice) -> bool:
-            return task.fill(out, received, contribution, added, piece)
-
-        return Filler(contribution, noise, fill)
 
     def enough(self, supply: Supply, units: int, fresh: Callable[[], Supply]) -> Supply:
         """The same noise, with as many fresh components behind it as ``units`` components need."""

@@ -32,7 +32,6 @@ from node.errors import NodeError
 from node.immortal import make_immortal
 from node.noise import SystemSource
 from node.protocol import exits
-from node.rehearsal import Rehearsal
 from node.tasks import Task, TaskError, load_table, make_task
 
 _NEWS = struct.Struct("<iq")  # pid, step; step -1: ready
@@ -172,7 +171,6 @@ def _warm_up(public: Public, task: Task) -> None:
     source = SystemSource()
     if task.dimension > WARM_DIMENSION_MAX:
         return  # a long token's own memory outweighs what could be shared
-    Rehearsal(public.plan, task).play()
     for _ in range(16):
         task.draw_many(source, 4)
         spki_pin(x509.load_pem_x509_certificate(public.certificates[0]))

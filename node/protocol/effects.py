@@ -96,7 +96,6 @@ class Compute(NamedTuple):
 
     payload: Payload
     contribution: int  # its number, from 1
-    supply: Any
     visit: int
 
 

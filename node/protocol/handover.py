@@ -411,7 +411,7 @@ def handed(ctx: Context, state: State, peer: int, ticket: int, handoff: Handoff,
     if why is not None:
         return _spent(state, peer), [*room, Reply(ticket, Refused(why, durable.promised))]
     try:
-        token = visit.read_arrival(ctx, handoff.token, hop.step, inputs.reckoned)
+        token = visit.read_arrival(ctx, handoff.token, hop.step)
     except TokenError as error:
         if passed_on:
             state, room = delivered(ctx, state, inputs)
@@ -449,16 +449,6 @@ def handed(ctx: Context, state: State, peer: int, ticket: int, handoff: Handoff,
 def _spent(state: State, peer: int) -> State:
     """A hand-over that is not taken uses up its grant all the same."""
     return state._replace(grants=without(state.grants, peer))
-
-
-def would_take(ctx: Context, state: State, peer: int, handoff: Handoff, now: float) -> bool:
-    """Would ``handed`` take a token that comes with this, if it fits? ``False`` also where that is a longer story."""
-    hop, durable, grant = handoff.hop, state.durable, state.grants.get(peer)
-    known = hop.epoch == durable.mark.epoch and hop.step <= durable.mark.step
-    if known or durable.rejoined or state.phase is not Phase.IDLE or hop.epoch != durable.promised:
-        return False
-    covered = grant is not None and _covers(grant, handoff, durable.promised, now)
-    return covered and _obstacle(ctx, state, hop) is None
 
 
 def _covers(grant: Grant, handoff: Handoff, promised: Epoch, now: float) -> bool:

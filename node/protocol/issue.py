@@ -15,7 +15,7 @@ def start_walk(ctx: Context, state: State, epoch: Epoch, inputs: Inputs) -> Step
     """The public initial token. Complete graph: the starter only draws the first holder. Ring: it is position 1."""
     durable = state.durable._replace(started=True)
     state = state._replace(durable=durable, watch_at=inputs.now + ctx.timing.lease_s)
-    begun = ctx.worker.begin(inputs.supply())
+    begun = ctx.worker.begin(inputs.supply)
     # Random elements are for the first contributor to add: this user may be the next to look at what it sent.
     blank = begun.payload if begun.dummies is None else begun.payload - begun.dummies
     token = Token(blank, 0, 0, 0, (0,) * ctx.n if ctx.ledger else ())

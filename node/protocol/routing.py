@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from node.protocol.state import FINISH, UNROUTED, Context, Inputs, State
+from node.protocol.state import FINISH, Context, Inputs, State
 from node.protocol.values import Token
 
 
@@ -41,20 +41,15 @@ def choose(ctx: Context, state: State, step: int, inputs: Inputs, *, barred: fro
     Complete graph: uniform over the users not known to be down, the sender included (theory.md 2). Ring: the next
     position whose user is not known to be down. ``barred`` users are at their edge cap and the bytes are fixed.
     """
-    if ctx.ring or step >= ctx.total:
-        return foreseen(ctx, state, step, inputs.now)
+    if ctx.ring:
+        return _next_position(ctx, state, step, inputs.now)
+    if step >= ctx.total:
+        return Route(FINISH, step + 1)
     alive = live(ctx, state, inputs.now)
     if len(alive) < ctx.min_live:
         return None
     open_to = alive if not barred else [user for user in alive if user not in barred] or [ctx.me]
     return Route(open_to[inputs.dice.below(len(open_to))], step + 1)
-
-
-def foreseen(ctx: Context, state: State, step: int, now: float) -> Route | None:
-    """The route as far as no dice decide it: on the complete graph, not to whom (``UNROUTED``)."""
-    if ctx.ring:
-        return _next_position(ctx, state, step, now)
-    return Route(FINISH if step >= ctx.total else UNROUTED, step + 1)
 
 
 def _next_position(ctx: Context, state: State, step: int, now: float) -> Route | None:

@@ -112,7 +112,7 @@ class Draft(NamedTuple):
 
     received: Token
     contribution: Payload | None
-    supply: Any
+    supply: Any | None  # its noise, once a hop owed some
     contributions_before: int
     opening: Payload | None  # random elements the first contributor added, already in ``received``
 
@@ -193,37 +193,6 @@ class Dice(Protocol):
     def unit(self) -> float: ...
 
 
-class Filler(NamedTuple):
-    """A visit's ``contribute`` and ``mix``, a piece at a time. ``fill(received, out, piece)`` writes that slice of the
-    outgoing payload, and says whether the slice received fits."""
-
-    contribution: Payload
-    noise: Payload
-    fill: Callable[[Payload, Payload, slice], bool]
-
-
-class Foreseen(NamedTuple):
-    """What a visit adds to a token of which only the head has come (``foresee.py``)."""
-
-    nth: int  # contribution of this user
-    supply: Any
-    units: int
-    head: bytes  # of the outgoing token
-    filler: Filler
-
-
-class Reckoned(NamedTuple):
-    """A foreseen visit that was reckoned while the token came: what pure functions give for these arguments, no more.
-
-    A transition that has the very same ones takes it over. One that has others reckons for itself."""
-
-    received: Octets  # whole, and it fits
-    foreseen: Foreseen
-    payload: Payload
-    out: Octets
-    out_digest: bytes
-
-
 class Inputs(NamedTuple):
     """What a transition may know beside state and event."""
 
@@ -232,7 +201,6 @@ class Inputs(NamedTuple):
     supply: Callable[[], Any]  # the next pre-drawn noise; each is handed out once
     wall_time: float = 0.0
     digest: Callable[[Octets], bytes] = digest  # the same function, however it is computed
-    reckoned: Reckoned | None = None
 
 
 class Mixed(NamedTuple):
@@ -255,25 +223,22 @@ class Worker(Protocol):
         """``part``: of the walk that is over when the payload arrives; None: it is this user's own, or the result."""
         ...
 
-    def begin(self, supply: Any) -> Mixed: ...
+    def begin(self, fresh: Callable[[], Any]) -> Mixed: ...
 
-    def contribute(self, payload: Payload, index: int, supply: Any) -> Payload: ...
+    def contribute(self, payload: Payload, index: int) -> Payload: ...
 
     def mix(
         self,
         payload: Payload,
         contribution: Payload | None,
-        supply: Any,
+        supply: Any | None,
         units: int,
         step: int,
         closing: bool,
         out: Payload | None = None,
     ) -> Mixed:
-        """``out``: where the outgoing payload may be put; a worker that cannot makes an array of its own."""
-        ...
-
-    def filler(self, index: int, supply: Any, units: int) -> Filler | None:
-        """None where the task must see the whole payload first, or where the supply is not enough."""
+        """``supply`` None: no noise is owed, and nothing closes. ``out``: where the outgoing payload may be put; a
+        worker that cannot makes an array of its own."""
         ...
 
     def enough(self, supply: Any, units: int, fresh: Callable[[], Any]) -> Any: ...

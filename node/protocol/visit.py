@@ -27,7 +27,6 @@ from node.protocol.state import (
     Inputs,
     Mixed,
     Phase,
-    Reckoned,
     State,
 )
 from node.protocol.values import Hop, Octets, Payload, Sheet, Token, TokenError, decode_token, hop_tag
@@ -44,15 +43,14 @@ def read_token(ctx: Context, data: Octets) -> Token:
     return token
 
 
-def read_arrival(ctx: Context, data: Octets, step: int, reckoned: Reckoned | None = None) -> Token:
+def read_arrival(ctx: Context, data: Octets, step: int) -> Token:
     """A token that arrives for ``step``: what is taken here must fit when it has been added to, here and further on.
 
     So the limits are twice as wide at the end of a walk as at its start, where they hold all that honest users ever
     add: a token made to be just too large fits nobody, instead of growing in one user's hands until it fits nobody."""
     token, part = decode_token(data, **ctx.shape), step / ctx.total
-    known = reckoned is not None and reckoned.received is data
     small = max(token.contributions, token.dummies, token.noise_units) <= MOST_COUNTED * (1.0 + part)
-    if not small or not (known or ctx.worker.fits(token.payload, part)) or not plausible(ctx, token, step):
+    if not small or not ctx.worker.fits(token.payload, part) or not plausible(ctx, token, step):
         raise TokenError("token outside the plan's bounds")
     return token
 
@@ -99,18 +97,15 @@ def open_visit(
         **values(ctx, received=token.payload),
         time=inputs.wall_time,
     )
-    supply = inputs.supply()
-    token, opening = _opened(ctx, token, supply)
+    token, opening = _opened(ctx, token, inputs)
     index, capped = next_index(ctx, durable, hop), is_capped(ctx, durable)
     contribution = None
     if ctx.worker.quick and not capped:
-        contribution = _foreseen(inputs.reckoned, raw, index, supply)
-        if contribution is None:
-            contribution = ctx.worker.contribute(token.payload, index, supply)
+        contribution = ctx.worker.contribute(token.payload, index)
     custody = Custody(hop, durable.visits + 1, cause, UNROUTED, hop, raw, b"", False, 0, line, "", raw_digest)
     state = state._replace(
         durable=durable._replace(visits=durable.visits + 1, custody=custody, **receipt),
-        draft=Draft(token, contribution, supply, durable.contributions, opening),
+        draft=Draft(token, contribution, None, durable.contributions, opening),
         handed=False,
         tries=0,
         retry_at=None,
@@ -118,7 +113,7 @@ def open_visit(
         **news,
     )
     if not ctx.worker.quick and not capped:
-        compute = Compute(token.payload, index, supply, custody.visit)
+        compute = Compute(token.payload, index, custody.visit)
         return state._replace(phase=Phase.COMPUTING), [Log(line), compute]
     state, more = plan_hop(ctx, state, inputs)
     return state, [Log(line), *more]
@@ -129,21 +124,13 @@ def next_index(ctx: Context, durable: Durable, hop: Hop) -> int:
     return routing.round_of(ctx, hop.step) if ctx.ring else durable.contributions + 1
 
 
-def _foreseen(reckoned: Reckoned | None, raw: Octets, index: int, supply: Any) -> Payload | None:
-    """The contribution to these very bytes, beside this very noise, where it was foreseen."""
-    if reckoned is None or reckoned.received is not raw:
-        return None
-    found = reckoned.foreseen
-    return found.filler.contribution if found.nth == index and found.supply is supply else None
-
-
-def _opened(ctx: Context, token: Token, supply: Any) -> tuple[Token, Payload | None]:
+def _opened(ctx: Context, token: Token, inputs: Inputs) -> tuple[Token, Payload | None]:
     """The first contributor adds the random elements that cover its short window, and says which (theory.md 5).
 
     Its own, whoever sent the empty token: elements that the next receiver drew itself would hide nothing from it."""
     if token.contributions:
         return token, None
-    begun = ctx.worker.begin(supply)
+    begun = ctx.worker.begin(inputs.supply)
     if begun.dummies is None:
         return token, None
     payload = token.payload + begun.dummies
@@ -162,13 +149,12 @@ def reopen_visit(ctx: Context, state: State, inputs: Inputs) -> Step:
     custody = state.durable.custody
     assert custody is not None and custody.next == UNROUTED
     token = read_token(ctx, custody.out)
-    supply = inputs.supply()
     index = next_index(ctx, state.durable, custody.hop)
-    token, opening = _opened(ctx, token, supply)
-    draft = Draft(token, None, supply, state.durable.contributions, opening)
+    token, opening = _opened(ctx, token, inputs)
+    draft = Draft(token, None, None, state.durable.contributions, opening)
     if is_capped(ctx, state.durable):
         return plan_hop(ctx, state._replace(draft=draft), inputs)
-    compute = Compute(token.payload, index, supply, custody.visit)
+    compute = Compute(token.payload, index, custody.visit)
     return state._replace(phase=Phase.COMPUTING, draft=draft), [compute]
 
 
@@ -206,17 +192,10 @@ def _compose(ctx: Context, state: State, draft: Draft, route: Route, inputs: Inp
     closing = route.next == FINISH and ctx.release_all
     contribution = draft.contribution if real else None
     payload, step = received.payload, max(custody.hop.step, 1)
-    mixed, sheet, reckoned = Mixed(payload, None, None, 0), None, None
+    mixed, sheet = Mixed(payload, None, None, 0), None
     if not forward:
-        supply = ctx.worker.enough(draft.supply, units, inputs.supply)
-        if supply is not draft.supply:
-            draft = draft._replace(supply=supply)
-            state = state._replace(draft=draft)
-        if draft.opening is None and not closing:
-            reckoned = _reckoned(ctx, inputs.reckoned, received, contribution, draft.supply, units)
-    if reckoned is not None:
-        mixed = Mixed(reckoned.payload, reckoned.foreseen.filler.noise, None, 0)
-    elif not forward:
+        draft = _with_noise(ctx, draft, units, inputs, closing=closing)
+        state = state._replace(draft=draft)
         sheet = Sheet(received.head(), payload) if payload.nbytes > LONG_BYTES else None
         out = None if sheet is None else sheet.payload
         mixed = ctx.worker.mix(payload, contribution, draft.supply, units, step, closing, out)
@@ -237,26 +216,17 @@ def _compose(ctx: Context, state: State, draft: Draft, route: Route, inputs: Inp
         contribution=contribution,
         mixed=mixed,
         sheet=sheet,
-        reckoned=reckoned,
     )
 
 
-def _reckoned(
-    ctx: Context, reckoned: Reckoned | None, received: Token, contribution: Payload | None, supply: Any, units: int
-) -> Reckoned | None:
-    """What was reckoned while the token came, if it was from the same arguments: each is the very same object (the
-    contribution is, by ``_foreseen``, that to the same bytes)."""
-    if reckoned is None or contribution is None:
-        return None
-    found = reckoned.foreseen
-    if found.filler.contribution is not contribution or found.supply is not supply or found.units != units:
-        return None
-    return reckoned if outgoing_head(ctx, received, units) == found.head else None
+def _with_noise(ctx: Context, draft: Draft, units: int, inputs: Inputs, *, closing: bool) -> Draft:
+    """The draft with enough pre-drawn noise for this hop; none is taken where none is owed.
 
-
-def outgoing_head(ctx: Context, received: Token, units: int) -> bytes:
-    """What stands in front of the payload after a visit that contributed."""
-    return extend(ctx, received, Mixed(received.payload, None, None, 0), units, True).head()
+    What a visit took it keeps, whatever its route becomes: no noise is ever drawn twice for it (theory.md 8.1)."""
+    if not units and not closing:
+        return draft
+    supply = inputs.supply() if draft.supply is None else draft.supply
+    return draft._replace(supply=ctx.worker.enough(supply, units, inputs.supply))
 
 
 def _counted(custody: Custody, receiver: int) -> int:
@@ -357,18 +327,14 @@ def route_to(
     contribution: Payload | None,
     mixed: Mixed,
     sheet: Sheet | None = None,
-    reckoned: Reckoned | None = None,
 ) -> State:
     """Fix next user and bytes in the custody record, and ``counts`` beside it (durable with this transition)."""
     durable, custody = state.durable, state.durable.custody
     assert custody is not None
     hop = Hop(custody.hop.epoch, route.step)
     key = inputs.dice.secret(32)
-    if reckoned is not None:
-        data, data_digest = reckoned.out, reckoned.out_digest
-    else:
-        data = token.encode() if sheet is None else sheet.encode(token)
-        data_digest = inputs.digest(data)
+    data = token.encode() if sheet is None else sheet.encode(token)
+    data_digest = inputs.digest(data)
     fields: dict[str, Any] = {
         "epoch": list(hop.epoch),
         "visit": custody.visit,

@@ -106,32 +106,12 @@ class AdditiveTask(ABC):
         """`apply`, with the payload to send written where it will be sent from."""
         add(received, contribution, noise, out=out)
 
-    @property
-    def by_pieces(self) -> bool:
-        """May a piece of the payload be checked, and added to, before the next has come? Not if a subclass decides."""
-        return all(getattr(type(self), name) is getattr(AdditiveTask, name) for name in _PLAIN)
-
-    def fill(
-        self, out: Payload, received: Payload, contribution: Payload | None, noise: Payload | None, piece: slice
-    ) -> bool:
-        """`validate` and `apply_into` for one piece; False where `validate` would raise.
-
-        Noise first, where the visit has some: `out` may be on a disk, and is at no moment the sum without it."""
-        if not _within_limits(received[piece]):
-            return False
-        parts = [None if part is None else part[piece] for part in (noise, contribution)]
-        add(received[piece], *parts, out=out[piece])
-        return True
-
     def closing(self, source: Source) -> Payload | None:
         return None
 
     def values_of(self, payload: Payload) -> NDArray[np.float64]:
         """The payload in data units."""
         return payload.astype(np.float64) * self.grid
-
-
-_PLAIN = ("validate", "contribution", "apply", "apply_into", "fill")
 
 
 def _within_limits(payload: Payload) -> bool:

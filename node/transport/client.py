@@ -25,7 +25,6 @@ from node.protocol.values import Hop
 from node.transport import codec
 from node.transport.codec import INLINE_BYTES, Frame, WireError
 from node.transport.hop_stream import Questions
-from node.transport.patience import Patience
 from node.wire.v1 import peer_pb2 as pb
 from node.wire.v1 import peer_pb2_grpc
 
@@ -87,7 +86,6 @@ class Client:
         self._timing: Timing = bundle.public.plan.timing
         self._links: OrderedDict[int, _Link] = OrderedDict()
         self._questions = asyncio.Semaphore(MAX_QUESTIONS_AT_ONCE)
-        self._patience = Patience()
         self._expiry: dict[int, float] = {}
         self.on_cold: Callable[[int], None] = lambda peer: None  # a hop stream to this peer has ended
         self._closing: set[asyncio.Task[None]] = set()
@@ -226,7 +224,7 @@ class Client:
             link = self._link(peer)
             link.busy += 1
             self._evict()  # never this one: it is busy
-            with self._patience.of(timeout_s):
+            async with asyncio.timeout(timeout_s):
                 return await call(link)
         except (grpc.RpcError, grpc.aio.UsageError, WireError, TimeoutError, asyncio.InvalidStateError) as error:
             level = logging.ERROR if isinstance(error, ExpiredError) else logging.INFO
@@ -255,7 +253,6 @@ class Client:
             await asyncio.wait(self._closing, timeout=1.0)
         if self._tidy is not None:
             self._tidy.cancel()
-        self._patience.close()
 
 
 def _target(address: str) -> str:
@@ -265,6 +262,8 @@ def _target(address: str) -> str:
 
 
 def _reason(error: BaseException) -> str:
+    if isinstance(error, TimeoutError):
+        return "too late"
     if isinstance(error, grpc.aio.AioRpcError):
         return f"{error.code().name} {error.details() or ''}"[:200]
     return f"{type(error).__name__} {error}"[:200]

@@ -45,7 +45,6 @@ log = logging.getLogger("node.server")
 
 Ask = Callable[[int, Request], Awaitable[Answer]]
 More = Callable[[], Awaitable[bytes]]  # the next message of a stream; an empty one at its end
-Arriving = Callable[[int, Handoff, int], Arrival]  # user, hand-over with the token's first bytes, size of all of them
 
 SERVER_OPTIONS = [
     ("grpc.so_reuseport", 0),
@@ -70,7 +69,6 @@ class PeerService(peer_pb2_grpc.PeerServicer):  # type: ignore[misc]
         ask: Ask,
         phase: Callable[[], tuple[str, bool]],
         version: str,
-        arriving: Arriving,
     ) -> None:
         self._directory = directory
         self._frame = frame
@@ -80,7 +78,6 @@ class PeerService(peer_pb2_grpc.PeerServicer):  # type: ignore[misc]
         self._ask = ask
         self._phase = phase
         self._version = version
-        self._arriving = arriving
 
     async def caller(self, context: Any, *, own: bool = False) -> int:
         """The calling user; PERMISSION_DENIED for everybody outside the plan, and for oneself (but for Status)."""
@@ -157,16 +154,10 @@ class PeerService(peer_pb2_grpc.PeerServicer):  # type: ignore[misc]
         begun = Handoff(hop, handoff.grant, handoff.key, token)
         if not in_pieces:
             return await self._ask(user, begun)
-        arrival = self._arriving(user, begun, handoff.size)
-        try:
-            if not await self._rest(begun, handoff.size, arrival, more):
-                return Refused(Why.UNFIT, NO_EPOCH)
-            token_digest = await arrival.digest()
-            if token_digest is None:
-                return Refused(Why.BUSY, NO_EPOCH)
-            return await self._ask(user, begun._replace(token=arrival.token, digest=token_digest))
-        finally:
-            arrival.close()
+        arrival = Arrival(handoff.size)
+        if not await self._rest(begun, handoff.size, arrival, more):
+            return Refused(Why.UNFIT, NO_EPOCH)
+        return await self._ask(user, begun._replace(token=arrival.token, digest=arrival.digest()))
 
     async def _rest(self, begun: Handoff, size: int, arrival: Arrival, more: More) -> bool:
         """A token's first piece and the chunks that follow, each put where it belongs while the next is on its way.

@@ -318,8 +318,8 @@ class World:
                 call = self._tickets.pop(ticket)
                 self.checks.replying(process.ctx, disk.durable, call.sender, call.request, effect)
                 self._reply(user, call, answer)
-            case Compute(payload, number, supply, visit):
-                result = process.ctx.worker.contribute(payload, number, supply)
+            case Compute(payload, number, visit):
+                result = process.ctx.worker.contribute(payload, number)
                 self.at(self.now + COMPUTE_S, self._computed, user, process.life, Computed(result, visit))
             case Finished():
                 self.checks.finished(process.ctx, effect)

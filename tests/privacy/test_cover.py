@@ -78,7 +78,7 @@ def test_a_restart_before_the_first_answer_left_still_covers_it(ring) -> None:
     again = first.restarted()
     again.located()
     work = again.all(Compute)[0]
-    again.feed(Computed(worker.contribute(work.payload, work.contribution, work.supply), work.visit))
+    again.feed(Computed(worker.contribute(work.payload, work.contribution), work.visit))
     token = read_token(again.ctx, again.state.durable.custody.out)
     assert (token.contributions, token.dummies, int(token.payload.sum())) == (1, R1, 1 + R1)
 

@@ -29,4 +29,4 @@ def test_what_was_computed_for_a_token_given_up_is_not_put_into_the_next_one() -
     me.feed(Computed(np.array([5, 5]), new.visit))
     assert me.state.durable.custody.real
     draft_noise = read_token(me.ctx, me.state.durable.custody.out).payload - 5
-    assert (draft_noise == new.supply.noise.units[:1].sum(axis=0)).all()
+    assert (draft_noise == me.state.draft.supply.noise.units[:1].sum(axis=0)).all()

@@ -29,13 +29,18 @@ class User:
         self.effects: list[Effect] = []
         self._pool = iter(pool)
         self._dice = SeededDice(seeded("test", 1))
+        self.taken = 0  # noises so far
 
     def feed(self, event: Event) -> list[Effect]:
-        inputs = Inputs(self.now, self._dice, lambda: next(self._pool), 0.0)
+        inputs = Inputs(self.now, self._dice, self._take, 0.0)
         self.state, self.effects = machine.step(self.ctx, self.state, event, inputs)
         places = [i for i, effect in enumerate(self.effects) if isinstance(effect, Persist)]
         assert places in ([], [0])
         return self.effects
+
+    def _take(self) -> Supply:
+        self.taken += 1
+        return next(self._pool)
 
     def ask(self, peer: int, request: Request) -> Answer:
         """A peer's request, and what this user replies."""

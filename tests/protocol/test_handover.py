@@ -190,11 +190,7 @@ def test_a_user_back_after_some_rounds_finds_a_full_noise_for_each(user, blank) 
     noise = draft.supply.noise.units
     sent = read_token(me.ctx, custody.out)
     assert (sent.payload == token.payload + draft.contribution + noise[: custody.units].sum(axis=0)).all()
-    while me.state.durable.custody.next == 0:  # it is gone again
-        me.answer(me.sends(Offer)[0], None)
-        if me.state.retry_at is not None:
-            me.now = me.state.retry_at
-            me.feed(Tick())
+    silent(me, 0)  # it is gone again
     custody = me.state.durable.custody
     assert custody.units == me.ctx.full and me.state.draft.supply is draft.supply
     assert (read_token(me.ctx, custody.out).payload == token.payload + draft.contribution + noise[0]).all()
@@ -361,3 +357,38 @@ def test_a_stalled_token_goes_on_only_when_enough_users_answered(user, blank) ->
     me.feed(Tick())
     me.located()
     assert me.state.phase is not Phase.STALLED and not set(me.state.down)
+
+
+def test_no_noise_is_taken_for_a_hop_that_owes_none(user, blank) -> None:
+    """Alg. 1: the token carries a noise that is not the next user's yet."""
+    me = user(RING, 4).checked()
+    token = read_token(me.ctx, blank(me.ctx))
+    me.take(3, Hop((0, 3), 2), token._replace(noise_units=me.ctx.full, contributions=1).encode())
+    assert me.state.durable.custody.units == 0 and me.state.draft.supply is None and me.taken == 0
+
+
+def test_a_noise_taken_for_one_user_serves_the_next_one_too(user, blank) -> None:
+    """A visit owes noise to the first user, none to the second, some to the third: it takes one, once."""
+    me = user(RING, 4).checked()
+    token = read_token(me.ctx, blank(me.ctx))._replace(noise_units=me.ctx.full, contributions=1)
+    ledger = [0] * me.ctx.n
+    ledger[0] = ledger[2] = me.ctx.full  # users 0 and 2 have seen the noise, user 1 has not
+    me.take(3, Hop((0, 3), 2), token._replace(ledger=tuple(ledger)).encode())
+    owed, supplies = [], []
+    for follower in (0, 1, 2):
+        assert me.state.durable.custody.next == follower
+        owed.append(me.state.durable.custody.units)
+        supplies.append(me.state.draft.supply)
+        if follower < 2:
+            silent(me, follower)
+    assert owed == [me.ctx.full, 0, me.ctx.full]
+    assert supplies[0] is not None and all(supply is supplies[0] for supply in supplies) and me.taken == 1
+
+
+def silent(me, follower: int) -> None:
+    """No answer from this user until it is passed by."""
+    while me.state.durable.custody.next == follower:
+        me.answer(me.sends(Offer)[0], None)
+        if me.state.retry_at is not None:
+            me.now = me.state.retry_at
+            me.feed(Tick())

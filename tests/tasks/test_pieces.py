@@ -62,7 +62,7 @@ def test_a_payload_mixed_in_its_place_is_the_payload(units: int, make_plan: Make
     task = make_task(make_plan({"kind": "sum", "dimension": 3, "lower": 0.0, "upper": 1.0}, GAUSS))
     worker = BoundTask(task, task.prepare(table_of([[0.25, 0.5, 0.75]])), 1, 1)
     supply, received, out = worker.supply(SeededSource(b"mix")), np.array([1, 2, 3]), np.zeros(3, np.int64)
-    contribution = worker.contribute(received, 1, supply)
+    contribution = worker.contribute(received, 1)
     mixed = worker.mix(received, contribution, supply, units, 1, False, out)
     assert mixed.payload is out
     assert mixed.noise is not None and (mixed.noise == supply.noise.units[0] * units).all()
@@ -75,7 +75,7 @@ def test_a_task_that_does_not_add_makes_an_array_of_its_own(make_plan: MakePlan)
     task = make_task(make_plan({"kind": "histogram", "buckets": 3}, rr))
     worker = BoundTask(task, task.prepare(table_of([[1]])), 1, 1)
     supply, received, out = worker.supply(SeededSource(b"mix")), np.array([1, 2, 3]), np.zeros(3, np.int64)
-    mixed = worker.mix(received, worker.contribute(received, 1, supply), supply, 1, 1, False, out)
+    mixed = worker.mix(received, worker.contribute(received, 1), supply, 1, 1, False, out)
     assert mixed.payload is not out and mixed.payload.sum() == 7 and not out.any()
 
 

@@ -22,7 +22,6 @@ from node.tasks import (
     make_task,
     table_of,
 )
-from node.tasks.additive import AdditiveTask
 
 MakePlan = Callable[..., Plan]
 MEAN = {"kind": "mean", "lower": -1.0, "upper": 1.0}
@@ -185,21 +184,3 @@ def test_values_go_to_the_nearest_grid_point(make_plan: MakePlan) -> None:
 def test_a_grid_that_is_too_coarse_or_too_fine_is_refused(make_plan: MakePlan, noise: dict, why: str) -> None:
     with pytest.raises(PlanError, match=why):
         make_task(make_plan(MEAN, noise))
-
-
-def test_a_sum_is_never_written_without_its_noise(make_plan: MakePlan, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A piece may be written straight to a disk: what is there between two additions has noise, and no data alone."""
-    task = make_task(make_plan({"kind": "sum", "lower": 0.0, "upper": 1.0, "dimension": 2}, GAUSS))
-    assert isinstance(task, AdditiveTask)
-    received, contribution, noise = (np.array(values) for values in ([5, 6], [70, 80], [900, 1000]))
-    out, seen = np.zeros(2, np.int64), list[list[int]]()
-    add = np.add
-
-    def watched(*arguments: object, out: object) -> object:
-        total = add(*arguments, out=out)
-        seen.append(total.tolist())
-        return total
-
-    monkeypatch.setattr(np, "add", watched)
-    assert task.fill(out, received, contribution, noise, slice(0, 2))
-    assert seen == [[905, 1006], [975, 1086]]

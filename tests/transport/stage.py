@@ -21,8 +21,7 @@ from network_dp.plan_reader import from_dict
 from node.app import moved
 from node.config import Bundle, read_bundle
 from node.protocol.messages import Accepted, Answer, Granted, Handoff, Locate, Located, Offer, Published, Request
-from node.protocol.values import NO_EPOCH, NO_HOP, Octets, room
-from node.transport.arrival import Filling
+from node.protocol.values import NO_EPOCH, NO_HOP
 from node.transport.client import Client, channel_options
 from node.transport.codec import Frame
 from node.transport.identity import Directory
@@ -60,30 +59,12 @@ def frame(run: Path) -> Frame:
     return Frame(plan.run_id, plan.hash)
 
 
-class Watched(Filling):
-    """A long token on its way in; ``closed``: its arrival has ended, one way or another."""
-
-    closed = False
-
-    def put(self, piece: Octets) -> None:
-        assert not self.closed
-        super().put(piece)
-
-    def close(self) -> None:
-        self.closed = True
-
-
 @dataclass
 class Recorder:
     """Stands where the protocol core stands: remembers who asked what, and says yes (to a token, ``verdict``)."""
 
     asked: list[tuple[int, Request]] = field(default_factory=list)
     verdict: Answer = field(default_factory=Accepted)
-    arrivals: list[Watched] = field(default_factory=list)
-
-    def arriving(self, peer: int, begun: Handoff, size: int) -> Watched:
-        self.arrivals.append(Watched(room(size)))
-        return self.arrivals[-1]
 
     async def __call__(self, peer: int, request: Request) -> Answer:
         self.asked.append((peer, request))
@@ -111,7 +92,6 @@ async def serving(run: Path, index: int = 0, token_bytes: int = TOKEN_BYTES) -> 
         recorder,
         lambda: ("IDLE", False),
         "test",
-        recorder.arriving,
     )
     health = HealthService(service)
     health.serving = True

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -139,7 +138,6 @@ def test_a_token_cut_into_other_chunks_arrives_whole(run: Path) -> None:
             assert answer.WhichOneof("body") == "accepted" and answer.serial == 3
             token = bytes(codec.CHUNK_BYTES) + rest
             assert recorder.asked == [(1, Handoff(HOP, b"g" * 16, bytes(32), token, digest(token)))]
-            assert [arrival.closed for arrival in recorder.arrivals] == [True]
 
     run_async(work)
 
@@ -156,7 +154,6 @@ def test_chunks_that_are_not_what_was_announced_never_reach_the_protocol(run: Pa
             for garbage in ([b"\xff\xff"], [*_long_handoff(run), b"\xff\xff"], [b""]):
                 assert await code_of(_hop_stream(channel, garbage).read()) is grpc.StatusCode.INVALID_ARGUMENT
             assert recorder.asked == []
-            assert len(recorder.arrivals) == 5 and all(arrival.closed for arrival in recorder.arrivals)
 
     run_async(work)
 
@@ -172,23 +169,6 @@ def test_a_short_token_in_pieces_is_refused(run: Path) -> None:
             messages = [message.SerializeToString() for message in (first, rest)]
             answer = await _hop_stream(channel, messages).read()
             assert answer.refused.why == pb.WHY_UNFIT and answer.serial == 3
-            assert recorder.asked == [] and recorder.arrivals == []
-
-    run_async(work)
-
-
-def test_a_long_token_whose_caller_goes_away_is_closed(run: Path) -> None:
-    async def work() -> None:
-        async with serving(run, token_bytes=LONG) as recorder:
-            async with calling(run, papers_of(bundle(run, 1))) as channel:
-                stream = channel.stream_stream(f"/{codec.SERVICE}/Hop")()
-                for message in _long_handoff(run, bytes(9)):
-                    await stream.write(message)
-                while not recorder.arrivals:
-                    await asyncio.sleep(0.01)
-                assert not recorder.arrivals[0].closed
-            while not recorder.arrivals[0].closed:
-                await asyncio.sleep(0.01)
             assert recorder.asked == []
 
     run_async(work)
