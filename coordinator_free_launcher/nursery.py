@@ -39,8 +39,9 @@ class News:
 class Nursery:
     """Started users are processes of their own; closing this handle ends them unless it is detached."""
 
-    def __init__(self, run: Path, *, detach: bool = False) -> None:
-        command = [sys.executable, "-m", "node.zygote", str(run.absolute())] + (["--detach"] if detach else [])
+    def __init__(self, run: Path, *, detach: bool = False, parent: str = "node.zygote") -> None:
+        """``parent``: the module that forks; another one may do something to this machine before it does."""
+        command = [sys.executable, "-m", parent, str(run.absolute())] + (["--detach"] if detach else [])
         log = (run / "launcher.log").open("ab")
         with log:
             self._process = subprocess.Popen(

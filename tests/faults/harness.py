@@ -19,7 +19,7 @@ from coordinator_free_launcher.launch import last_lines, read_run
 from coordinator_free_launcher.nursery import Nursery
 from coordinator_free_launcher.ports import with_free_ports
 from coordinator_free_launcher.provision import provision
-from network_dp.plan import Plan
+from network_dp.plan import HistogramTask, Plan, SgdTask
 from network_dp.plan_reader import from_dict
 from network_dp.view import Record, decode
 
@@ -48,18 +48,19 @@ def make_plan(
     *,
     timing: Mapping[str, float] | None = None,
     task: Mapping[str, Any] | None = None,
+    noise: Mapping[str, Any] | None = None,
     seed: int = 7,
     spread: bool = False,
     **walk: Any,
 ) -> Plan:
-    """A small sum over ``n`` users at free ports, seeded (INSECURE), with short waits."""
+    """A small sum (or another task) over ``n`` users at free ports, seeded (INSECURE), with short waits."""
     walk = {"durability": "process", "min_live": 3, **walk}
     values = {
         "name": "faults",
         "insecure_seed": seed,
         "walk": walk,
         "task": task or {"kind": "sum", "dimension": 2, "lower": 0.0, "upper": 1.0},
-        "noise": {"mechanism": "gaussian", "sigma": 2.0, "spread": spread},
+        "noise": noise or {"mechanism": "gaussian", "sigma": 2.0, "spread": spread},
         "timing": {**QUICK, **(timing or {})},
         "users": [{"name": f"user-{i}", "address": f"127.0.0.1:{7000 + i}"} for i in range(n)],
     }
@@ -77,6 +78,15 @@ def slow_task(seconds: float) -> dict[str, Any]:
     }
 
 
+def row_of(plan: Plan, index: int) -> list[float]:
+    """The data of one user, as its task wants it."""
+    if isinstance(plan.task, HistogramTask):
+        return [index % plan.task.buckets]
+    if isinstance(plan.task, SgdTask):
+        return [*((index + d) % 3 - 0.5 for d in range(plan.task.features)), 1.0 if index % 2 else -1.0]
+    return [(index + 1) / (plan.n + d + 1) for d in range(plan.task.dimension)]
+
+
 def records(path: Path) -> list[Record]:
     """A view log as it is now: a last line still being written is left for the next look."""
     if not path.exists():
@@ -88,20 +98,20 @@ def records(path: Path) -> list[Record]:
 class Town:
     """The users of one plan, as processes of this machine."""
 
-    def __init__(self, folder: Path, plan: Plan, valid_days: float = 1.0) -> None:
+    def __init__(self, folder: Path, plan: Plan, valid_days: float = 1.0, parent: str = "node.zygote") -> None:
         self.folder = folder / "run"
         data = folder / "data"
         data.mkdir()
         files = {}
         for index, name in enumerate(plan.names):
             files[name] = data / f"{name}.csv"
-            dimension = plan.task.dimension  # type: ignore[union-attr]
-            files[name].write_text(",".join(str((index + 1) / (plan.n + d + 1)) for d in range(dimension)) + "\n")
+            files[name].write_text(",".join(map(str, row_of(plan, index))) + "\n")
         provision(plan, self.folder, files, valid_days=valid_days)
         self.plan = read_run(self.folder)
         self.names = self.plan.names
         self.codes: dict[str, int] = {}
         self.ready: set[str] = set()
+        self._parent = parent
         self._nursery: Nursery | None = None
 
     # ---- switches ---------------------------------------------------------------------------------------------
@@ -109,7 +119,7 @@ class Town:
     @property
     def nursery(self) -> Nursery:
         if self._nursery is None:
-            self._nursery = Nursery(self.folder)
+            self._nursery = Nursery(self.folder, parent=self._parent)
         return self._nursery
 
     def bundle(self, name: str) -> Path:
@@ -193,8 +203,12 @@ class Town:
         end = time.monotonic() + seconds
         self.until(f"{seconds} s have passed", lambda: time.monotonic() >= end)
 
+    def last_step(self) -> int:
+        """The furthest step in the last lines of anybody's log."""
+        return max(_last_step(self.state(name)) for name in self.names)
+
     def wait_step(self, step: int, patience_s: float = PATIENCE_S) -> None:
-        self.until(f"step {step}", lambda: any(_last_step(self.state(n)) >= step for n in self.names), patience_s)
+        self.until(f"step {step}", lambda: self.last_step() >= step, patience_s)
 
     def wait_code(self, name: str, patience_s: float = PATIENCE_S) -> int:
         self.until(f"{name} ends", lambda: name in self.codes, patience_s)

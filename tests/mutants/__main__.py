@@ -7,6 +7,7 @@ import json
 import os
 import random
 import sys
+import tempfile
 import tomllib
 from collections import Counter
 from functools import cache
@@ -17,7 +18,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from tests.mutants.must_die import MUST_DIE
 from tests.mutants.operators import Mutant, mutants
-from tests.mutants.runner import Fate, Job, Outcome, job_of, run_all, unchanged_passes
+from tests.mutants.runner import Copy, Fate, Job, Outcome, job_of, run_all, unchanged_passes
 from tests.mutants.targets import ROOT, TARGETS, target_of
 
 FOREVER_S = 1e9
@@ -31,24 +32,24 @@ def equivalents() -> dict[tuple[str, str, str], str]:
 
 
 @cache
-def _lines(file: str) -> list[str]:
-    return (ROOT / file).read_text().splitlines()
+def _lines(path: Path) -> list[str]:
+    return path.read_text().splitlines()
 
 
-def key(mutant: Mutant) -> tuple[str, str, str]:
-    return mutant.file, mutant.operator, _lines(mutant.file)[mutant.line - 1].strip()
+def key(mutant: Mutant, root: Path = ROOT) -> tuple[str, str, str]:
+    return mutant.file, mutant.operator, _lines(root / mutant.file)[mutant.line - 1].strip()
 
 
-def generic(names: list[str]) -> list[Mutant]:
+def generic(names: list[str], root: Path = ROOT) -> list[Mutant]:
     """Every change the operators know of the targets, but for those that do nothing."""
-    files = [file for target in TARGETS if target.name in names for file in target.paths()]
-    found = [mutant for file in files for mutant in mutants(file, (ROOT / file).read_text())]
+    files = [file for target in TARGETS if target.name in names for file in target.paths(root)]
+    found = [mutant for file in files for mutant in mutants(file, (root / file).read_text())]
     known = equivalents()
-    return [mutant for mutant in found if key(mutant) not in known]
+    return [mutant for mutant in found if key(mutant, root) not in known]
 
 
-def must_die(names: str = "") -> list[Job]:
-    return [Job(named.mutant(ROOT), ((named.seen_by,),), 0) for named in MUST_DIE if names in named.name]
+def must_die(root: Path = ROOT) -> list[Job]:
+    return [Job(named.mutant(root), ((named.seen_by,),), 0) for named in MUST_DIE]
 
 
 def draw(found: list[Mutant], sample: int, seed: int) -> list[Mutant]:
@@ -71,24 +72,24 @@ def summary(outcomes: list[Outcome]) -> dict[str, dict[str, int]]:
     return {name: {fate: counts[fate] for fate in Fate} for name, counts in rows.items()}
 
 
-def as_json(outcomes: list[Outcome], seed: int) -> str:
+def as_json(outcomes: list[Outcome], seed: int, root: Path) -> str:
     def about(outcome: Outcome) -> dict[str, object]:
         mutant = outcome.mutant
         place = {"id": mutant.id, "file": mutant.file, "line": mutant.line, "operator": mutant.operator}
-        diff = mutant.diff((ROOT / mutant.file).read_text())
+        diff = mutant.diff((root / mutant.file).read_text())
         return {**place, "fate": outcome.fate, "by": outcome.by, "seconds": round(outcome.seconds, 2), "diff": diff}
 
     return json.dumps({"seed": seed, "summary": summary(outcomes), "mutants": [about(o) for o in outcomes]}, indent=1)
 
 
-def say(outcomes: list[Outcome]) -> None:
+def say(outcomes: list[Outcome], root: Path) -> None:
     for name, counts in summary(outcomes).items():
         print(f"{name:10} " + ", ".join(f"{count} {fate}" for fate, count in counts.items()))
     for outcome in outcomes:
         if outcome.fate is Fate.SURVIVED:
             mutant = outcome.mutant
             print(f"\nsurvived: {mutant.file}:{mutant.line} {mutant.name or mutant.operator}")
-            print(mutant.diff((ROOT / mutant.file).read_text()))
+            print(mutant.diff((root / mutant.file).read_text()))
 
 
 def options(arguments: list[str] | None = None) -> argparse.Namespace:
@@ -109,11 +110,11 @@ def options(arguments: list[str] | None = None) -> argparse.Namespace:
     return chosen
 
 
-def chosen_jobs(chosen: argparse.Namespace) -> list[Job]:
-    named = [job for job in must_die() if chosen.only in job.mutant.id]
+def chosen_jobs(chosen: argparse.Namespace, root: Path) -> list[Job]:
+    named = [job for job in must_die(root) if chosen.only in job.mutant.id]
     if chosen.must_die:
         return named
-    found = generic(chosen.targets)
+    found = generic(chosen.targets, root)
     found = [m for m in found if chosen.only in m.id] if chosen.only else draw(found, chosen.sample, chosen.seed)
     jobs = [(mutant, target_of(mutant.file)) for mutant in found]
     return named + [job_of(mutant, target, chosen.schedules) for mutant, target in jobs if target is not None]
@@ -122,23 +123,29 @@ def chosen_jobs(chosen: argparse.Namespace) -> list[Job]:
 def main(arguments: list[str] | None = None) -> int:
     """0: every change was noticed; 1: some were not; 2: the tests fail as they are."""
     chosen = options(arguments)
+    with tempfile.TemporaryDirectory(prefix="mutants-") as name:
+        root = Copy(ROOT, Path(name)).folder  # the tree may be worked on meanwhile
+        return _run(chosen, root)
+
+
+def _run(chosen: argparse.Namespace, root: Path) -> int:
     targets = [] if chosen.must_die else [target for target in TARGETS if target.name in chosen.targets]
-    if wrong := unchanged_passes(targets):
+    if wrong := unchanged_passes(targets, root=root):
         print(f"nothing was changed, and yet a test fails: {wrong}", file=sys.stderr)
         return 2
-    jobs = chosen_jobs(chosen)
-    columns = (
-        TextColumn("mutants"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TextColumn("{task.fields[last]}"),
-    )
-    with Progress(*columns, console=Console(stderr=True)) as bar:
+    jobs = chosen_jobs(chosen, root)
+    columns = TextColumn("mutants"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
+    with Progress(*columns, TextColumn("{task.fields[last]}"), console=Console(stderr=True)) as bar:
         task = bar.add_task("mutants", total=len(jobs), last="")
-        tell = lambda outcome: bar.update(task, advance=1, last=f"{outcome.fate} {outcome.mutant.id}")  # noqa: E731
-        outcomes = run_all(jobs, workers=chosen.jobs, seconds=chosen.seconds, tell=tell)
-    print(as_json(outcomes, chosen.seed)) if chosen.json else say(outcomes)
+
+        def tell(outcome: Outcome) -> None:
+            bar.update(task, advance=1, last=f"{outcome.fate} {outcome.mutant.id}")
+
+        outcomes = run_all(jobs, workers=chosen.jobs, seconds=chosen.seconds, root=root, tell=tell)
+    if chosen.json:
+        print(as_json(outcomes, chosen.seed, root))
+    else:
+        say(outcomes, root)
     return int(any(outcome.fate is Fate.SURVIVED for outcome in outcomes))
 
 

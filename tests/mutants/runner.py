@@ -53,7 +53,7 @@ class Copy:
     """A copy of the tree, of which one file at a time is changed."""
 
     def __init__(self, root: Path, folder: Path) -> None:
-        self._root, self._folder, self._clock = root, folder, int(time.time())
+        self.folder, self._clock = folder, int(time.time())
         for name in _COPIED:
             source = root / name
             if source.is_dir():
@@ -66,7 +66,7 @@ class Copy:
         if mutant is None:
             yield
             return
-        path = self._folder / mutant.file
+        path = self.folder / mutant.file
         source = path.read_text()
         try:
             self._write(path, mutant.apply(source))
@@ -82,11 +82,11 @@ class Copy:
 
     def run(self, arguments: Sequence[str], timeout_s: float) -> tuple[int | None, str]:
         """(exit code, None: did not end in time; last words). Whatever it started is ended with it."""
-        environment = {**os.environ, "PYTHONPYCACHEPREFIX": str(self._folder / "compiled"), "OMP_NUM_THREADS": "1"}
+        environment = {**os.environ, "PYTHONPYCACHEPREFIX": str(self.folder / "compiled"), "OMP_NUM_THREADS": "1"}
         with tempfile.TemporaryFile() as said:
             process = subprocess.Popen(
                 [sys.executable, *arguments],
-                cwd=self._folder,
+                cwd=self.folder,
                 env=environment,
                 stdin=subprocess.DEVNULL,
                 stdout=said,
