@@ -5,7 +5,7 @@ bytes it replaces go to ``FOLDER.unsynced/INODE``; a sync of the file removes th
 log of its names. Both survive a kill of the process, as pages in memory do. ``cut_power`` undoes what is left: all of
 it, or all but the first so many writes of each file, since a disk may have written some of them back by itself.
 
-Not lost: what comes through a memory map (tokens of 4 MiB and more) and files that are neither journal nor view log.
+Not lost: files that are neither journal nor view log (``result.json``, the count of lives).
 """
 
 from __future__ import annotations

@@ -66,8 +66,8 @@ MUST_DIE: tuple[Named, ...] = (
     Named(
         "a token is named before it is synced",
         "node/shelf.py",
-        "os.fdatasync(file)  # what came through a map, too",
-        "pass",
+        "            os.fdatasync(file)\n        return",
+        "            pass\n        return",
         POWER,
     ),
     Named(
