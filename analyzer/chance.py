@@ -1,26 +1,31 @@
-"""Tests of chance: was the next holder drawn uniformly, does the noise have its law? Every false-alarm rate is stated.
+"""Tests of chance: does the noise have its law, are uniform elements uniform? Every false-alarm rate is stated.
 
 Each check asks many questions at once; their p-values are multiplied by the number of questions (Bonferroni), so one
-check cries wolf with probability at most ``FALSE_ALARM`` on an honest run. Binomial and chi-square tails of sums of
-squares are exact; Pearson's statistic is only used on cells that expect at least ``CELL_EXPECTS`` draws.
+check cries wolf with probability at most its ``alarm`` on an honest run: ``FALSE_ALARM``, or ``NOISE_ALARM`` where
+noise is looked at, or ``ELEMENTS_ALARM`` for the few elements that cover the ends of a ring. Binomial, chi-square and
+Gamma tails are exact; Pearson's statistic is only used on cells that expect at least ``CELL_EXPECTS`` draws.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.special import chdtr, chdtrc, gammainc, gammaincc
 from scipy.stats import binom, chi2, gamma, norm
 
+from analyzer.draws import FINE, lie_rate
 from analyzer.integrity import Run
 from analyzer.tables import NOBODY, Bools, Findings, Floats, Ints, NoiseTally
+from analyzer.values import dimension
 from analyzer.verdict import Check, Status
-from network_dp.plan import HistogramTask, Plan
 
 FALSE_ALARM: Final = 1e-6
+NOISE_ALARM: Final = 1e-5
+ELEMENTS_ALARM: Final = 1e-4
 CELL_EXPECTS: Final = 50.0
 
 
@@ -52,143 +57,102 @@ def pearson(counts: Ints, weight: float = 1.0) -> float:
     return min(1.0, weight * float(chi2.sf(statistic, pooled - 1)))
 
 
-def _check(
-    run: Run, id: str, title: str, questions: list[Question], rule: str, theory: str, size: int, enough: bool
+def check(
+    run: Run,
+    id: str,
+    title: str,
+    questions: list[Question],
+    rule: str,
+    theory: str,
+    size: int,
+    *,
+    seen: Status,
+    alarm: float = FALSE_ALARM,
 ) -> Check:
-    """One check from all its questions: the smallest p decides."""
+    """One check from all its questions: the smallest p decides. ``seen``: the status when none speaks against it."""
     findings = Findings()
     for question in sorted(questions, key=lambda question: question.p):
-        if question.p <= FALSE_ALARM:
+        if question.p <= alarm:
             line = int(run.lineage.sents["line"][question.row]) if question.row >= 0 else 1
             if question.user >= 0:
                 findings.add(run.logs.finding(question.user, line, question.text))
     worst = min(questions, key=lambda question: question.p, default=Question(1.0, ""))
-    failed = worst.p <= FALSE_ALARM
+    failed = worst.p <= alarm
     observed = f"smallest p = {worst.p:.3g} over {size} draws" + (f": {worst.text}" if failed else "")
-    passed = Status.PARTIAL if run.kept_back else Status.UNKNOWN
-    if enough and questions:
-        passed = Status.PASS
     return Check(
         id=id,
         title=title,
-        status=Status.FAIL if failed else passed,
+        status=Status.FAIL if failed else seen,
         observed=observed if questions else "no draws to look at",
-        bound=f"p > {FALSE_ALARM:g}",
+        bound=f"p > {alarm:g}",
         rule=rule,
         theory=theory,
         number=worst.p,
-        limit=FALSE_ALARM,
+        limit=alarm,
         evidence=tuple(findings.first),
         evidence_count=findings.count,
     )
 
 
-# ---- the walk ---------------------------------------------------------------------------------------------------
-
-
-def _draws(run: Run) -> tuple[Ints, Ints, Ints]:
-    """(sender, receiver, row) of the first send of every visit: the draws that nobody had refused before."""
-    sents = run.logs.sents
-    rows = np.flatnonzero(sents["to"] >= 0)
-    key = np.stack([sents["user"][rows].astype(np.int64), sents["visit"][rows]], axis=1)
-    _, first = np.unique(key, axis=0, return_index=True)
-    rows = rows[np.sort(first)]
-    return sents["user"][rows].astype(np.int64), sents["to"][rows].astype(np.int64), rows
-
-
-def uniform_walk(run: Run) -> Check | None:
-    """Complete graph: the next holder is uniform over the users, the sender included (theory.md 2)."""
-    if run.plan.walk.topology != "complete":
-        return None
-    sender, receiver, rows = _draws(run)
-    up: Bools = np.ones(run.plan.n, dtype=np.bool_)
-    up[list(run.logs.ever_down)] = False
-    kept = up[receiver]
-    sender, receiver, rows = sender[kept], receiver[kept], rows[kept]
-    questions = list(_walk_questions(run, up, sender, receiver, rows)) if len(rows) else []
-    down = f" Users found down ({len(run.logs.ever_down)}) are left out." if run.logs.ever_down else ""
-    check = _check(
-        run,
-        "uniform",
-        "The next holder was drawn uniformly",
-        questions,
-        "Visits, edges and self-hops by exact binomial tails, users and offsets by chi-square; Bonferroni." + down,
-        "theory.md 2; 8.6",
-        len(rows),
-        enough=not run.logs.absent,
-    )
-    return _not_from_exports(run, check)
-
-
-def _not_from_exports(run: Run, check: Check) -> Check:
-    """Exported logs do not say who was down, so they cannot convict a walk of being biased."""
-    blind = run.logs.with_values != frozenset(run.logs.files)
-    if check.status is Status.FAIL and blind:
-        text = check.observed + " (exported logs do not say who was down)"
-        return replace(check, status=Status.UNKNOWN, observed=text)
-    return check
-
-
-def _walk_questions(run: Run, up: Bools, sender: Ints, receiver: Ints, rows: Ints) -> Iterator[Question]:
-    n, live, draws = run.plan.n, int(up.sum()), len(rows)
-    name = run.logs.name
-    visits = np.bincount(receiver, minlength=n)
-    p = two_sided(binom.cdf(visits, draws, 1 / live), binom.sf(visits - 1, draws, 1 / live)) * live * 5
-    for user in np.flatnonzero(up & (p <= FALSE_ALARM)):
-        yield Question(float(p[user]), f"{name(int(user))} was drawn {visits[user]} times of {draws}", int(user))
-    yield Question(min(1.0, float(p[up].min())), "visits per user")
-    yield Question(pearson(visits[up], 5), "users are not drawn equally often")
-    everybody = up[sender]
-    offset = (receiver[everybody] - sender[everybody]) % n
-    if live == n:
-        yield Question(pearson(np.bincount(offset, minlength=n), 5), "the next holder depends on the sender's place")
-    own, asked = int(np.count_nonzero(offset == 0)), int(everybody.sum())
-    tails = two_sided(binom.cdf(own, asked, 1 / live), binom.sf(own - 1, asked, 1 / live))
-    yield Question(min(1.0, float(tails) * 5), f"{own} self-hops in {asked} draws")
-    edge, first, count = np.unique(sender * n + receiver, return_index=True, return_counts=True)
-    of_sender = np.bincount(sender, minlength=n)[edge // n]
-    p = binom.sf(count - 1, of_sender, 1 / live) * live * live * 5
-    for i in np.flatnonzero(p <= FALSE_ALARM):
-        u, v = divmod(int(edge[i]), n)
-        text = f"{name(u)} sent {count[i]} of its {of_sender[i]} tokens to {name(v)}"
-        yield Question(float(p[i]), text, u, int(rows[first[i]]))
-    yield Question(min(1.0, float(p.min())), "tokens per edge")
+def seen_values(run: Run) -> Status:
+    """What a check of values may say at best: values left out on purpose are one thing, a missing log is another."""
+    if run.shown:
+        return Status.PASS
+    return Status.PARTIAL if run.kept_back else Status.UNKNOWN
 
 
 # ---- the noise --------------------------------------------------------------------------------------------------
 
 
 def noise_law(run: Run) -> Check:
-    """The noise everybody says it drew has the plan's law, for each user and over all."""
+    """The noise everybody says it drew has the plan's law: each draw, each user's, and all together."""
     tally, plan = run.logs.noise, run.plan
     size = int(tally.count.sum())
-    if plan.noise.mechanism == "rr":
-        questions = list(_response_questions(run, tally)) if size else []
-        rule = "Lies per user and in all: exact binomial; which lie: chi-square; Bonferroni."
-    elif plan.noise.mechanism == "laplace":
-        questions = list(_laplace_questions(run, tally)) if size else []
-        rule = "Sum of absolute values per user: exact Gamma; shape: chi-square; largest draw; Bonferroni."
-    else:
-        questions = list(_gaussian_questions(run, tally)) if size else []
-        rule = "Sum of squares per user: exact chi-square; mean: exact Gaussian; shape: chi-square; largest draw."
-    return _check(
+    ask, rule = {
+        "rr": (_response_questions, "Lies per user and in all: exact binomial; which lie: chi-square"),
+        "laplace": (
+            _laplace_questions,
+            "Sum of absolute values per draw, per user and in all: exact Gamma; shape: chi-square; largest draw",
+        ),
+        "gaussian": (
+            _gaussian_questions,
+            "Sum of squares per draw, per user and in all: exact chi-square; mean: exact Gaussian; shape: chi-square; "
+            "largest draw",
+        ),
+    }[plan.noise.mechanism]
+    questions = list(ask(run, tally)) if size else []
+    for user, row in tally.bare:
+        questions.append(Question(0.0, f"{run.logs.name(user)} claims noise and logs none", user, row))
+    return check(
         run,
         "noise",
         "The noise has the law of the plan",
         questions,
-        rule,
+        rule + "; Bonferroni.",
         "theory.md 8.3, 8.4; 5",
         size,
-        enough=run.logs.with_values == frozenset(range(plan.n)),
+        seen=seen_values(run),
+        alarm=NOISE_ALARM,
     )
 
 
 def _per_user(run: Run, p: Floats, seen: Bools, weight: float, text: str) -> Iterator[Question]:
     """A question about every user at once, its p-values times the number of users."""
     p = p * int(seen.sum()) * weight
-    for user in np.flatnonzero(seen & (p <= FALSE_ALARM)):
+    for user in np.flatnonzero(seen & (p <= NOISE_ALARM)):
         yield Question(float(p[user]), f"{run.logs.name(int(user))}'s {text}", int(user))
     yield Question(min(1.0, float(p[seen].min())), text)
+
+
+def _per_draw(run: Run, p: Floats, weight: float) -> Iterator[Question]:
+    """A question about every draw by itself, its p-values times the number of draws."""
+    draws = run.logs.noise.draws
+    p = p * len(draws) * weight
+    for place in np.flatnonzero(p <= NOISE_ALARM):
+        user, row = int(draws["user"][place]), int(draws["row"][place])
+        text = f"{run.logs.name(user)}'s noise of visit {run.logs.sents['visit'][row]} has the wrong size"
+        yield Question(float(p[place]), text, user, row)
+    yield Question(min(1.0, float(p.min())), "one draw by itself")
 
 
 def _gaussian_questions(run: Run, tally: NoiseTally) -> Iterator[Question]:
@@ -199,23 +163,25 @@ def _gaussian_questions(run: Run, tally: NoiseTally) -> Iterator[Question]:
     low = tally.square + 2 * half * tally.absolute + count * half**2
     ratio = np.sqrt(tally.square / count)
     p = two_sided(chi2.cdf(low, count), chi2.sf(tally.square, count))
-    for question in _per_user(run, p, seen, 6, "noise has the wrong size"):
+    for question in _per_user(run, p, seen, 7, "noise has the wrong size"):
         factor = f" ({ratio[question.user]:.3g} sigma)" if question.user >= 0 else ""
         yield Question(question.p, question.text + factor, question.user)
     p = 2 * norm.sf(np.abs(tally.total) / np.sqrt(count))
-    yield from _per_user(run, p, seen, 6, "noise is not centred")
+    yield from _per_user(run, p, seen, 7, "noise is not centred")
     everything = float(tally.count.sum())
     square = float(tally.square.sum())
     low_all = float(low[seen].sum())
     p_all = two_sided(chi2.cdf(low_all, everything), chi2.sf(square, everything))
     text = f"all noise together has {np.sqrt(square / everything):.4g} sigma"
-    yield Question(min(1.0, 6 * float(p_all)), text)
+    yield Question(min(1.0, 7 * float(p_all)), text)
     centre = abs(float(tally.total.sum())) / np.sqrt(everything)
-    yield Question(min(1.0, 12 * float(norm.sf(centre))), "all noise together is not centred")
-    if tally.resolution < 0.01:
-        yield Question(pearson(tally.bins, 6), "the noise does not have its shape")
+    yield Question(min(1.0, 14 * float(norm.sf(centre))), "all noise together is not centred")
+    if tally.resolution < FINE:
+        yield Question(pearson(tally.bins, 7), "the noise does not have its shape")
     worst = 2 * everything * float(norm.sf(tally.largest - half))
-    yield Question(min(1.0, 6 * worst), f"a draw of {tally.largest:.3g} sigma")
+    yield Question(min(1.0, 7 * worst), f"a draw of {tally.largest:.3g} sigma")
+    size = dimension(run.plan)
+    yield from _per_draw(run, two_sided(chdtr(size, tally.draws["low"]), chdtrc(size, tally.draws["size"])), 7)
 
 
 def _laplace_questions(run: Run, tally: NoiseTally) -> Iterator[Question]:
@@ -223,20 +189,17 @@ def _laplace_questions(run: Run, tally: NoiseTally) -> Iterator[Question]:
     count = np.maximum(tally.count, 1)
     low = tally.absolute + count * tally.resolution / 2
     p = two_sided(gamma.cdf(low, count), gamma.sf(tally.absolute, count))
-    yield from _per_user(run, p, seen, 4, "noise has the wrong size")
+    yield from _per_user(run, p, seen, 5, "noise has the wrong size")
     everything, size = float(tally.count.sum()), float(tally.absolute.sum())
     p_all = two_sided(gamma.cdf(float(low[seen].sum()), everything), gamma.sf(size, everything))
-    yield Question(min(1.0, 4 * float(p_all)), f"all noise together has {size / everything:.4g} scales")
-    if tally.resolution < 0.01:
-        yield Question(pearson(tally.bins, 4), "the noise does not have its shape")
+    yield Question(min(1.0, 5 * float(p_all)), f"all noise together has {size / everything:.4g} scales")
+    if tally.resolution < FINE:
+        yield Question(pearson(tally.bins, 5), "the noise does not have its shape")
     worst = everything * float(np.exp(-tally.largest))
-    yield Question(min(1.0, 4 * worst), f"a draw of {tally.largest:.3g} scales")
-
-
-def lie_rate(plan: Plan) -> float:
-    """Probability that a response differs from the truth: gamma (1 - 1/L)."""
-    assert plan.noise.gamma is not None and isinstance(plan.task, HistogramTask)
-    return plan.noise.gamma * (1 - 1 / plan.task.buckets)
+    yield Question(min(1.0, 5 * worst), f"a draw of {tally.largest:.3g} scales")
+    width = dimension(run.plan)
+    draw = two_sided(gammainc(width, tally.draws["low"]), gammaincc(width, tally.draws["size"]))
+    yield from _per_draw(run, draw, 5)
 
 
 def _response_questions(run: Run, tally: NoiseTally) -> Iterator[Question]:
@@ -251,6 +214,49 @@ def _response_questions(run: Run, tally: NoiseTally) -> Iterator[Question]:
     yield Question(pearson(tally.bins[1:], 3), "lies are not uniform")
 
 
+def uniform_elements(run: Run) -> Check | None:
+    """Randomised response: elements that stand in for an answer are uniform over the buckets."""
+    found = run.logs.noise.elements
+    if run.plan.noise.mechanism != "rr":
+        return None
+    buckets = dimension(run.plan)
+    all_of, of_user = np.zeros(buckets, dtype=np.int64), np.zeros(run.plan.n, dtype=np.int64)
+    for (user, bucket), count in found.items():
+        all_of[bucket] += count
+        of_user[user] += count
+    return check(
+        run,
+        "elements",
+        "Uniform elements are uniform over the buckets",
+        list(_element_questions(run, all_of, of_user)) if found else [],
+        "The fullest bucket of each user, fullest and emptiest of all: exact binomial; all: chi-square; Bonferroni.",
+        "theory.md 5",
+        int(all_of.sum()),
+        seen=seen_values(run),
+        alarm=ELEMENTS_ALARM,
+    )
+
+
+def _element_questions(run: Run, all_of: Ints, of_user: Ints) -> Iterator[Question]:
+    found, name, buckets = run.logs.noise.elements, run.logs.name, len(all_of)
+    total, cells = int(all_of.sum()), 4 * buckets
+    for count, tail in (
+        (int(all_of.max()), binom.sf(all_of.max() - 1, total, 1 / buckets)),
+        (int(all_of.min()), binom.cdf(all_of.min(), total, 1 / buckets)),
+    ):
+        yield Question(min(1.0, cells * float(tail)), f"{count} of {total} elements in one of {buckets} buckets")
+    yield Question(pearson(all_of, 4), "elements are not uniform")
+    keys = list(found)
+    counts = np.array([found[key] for key in keys])
+    users = np.array([user for user, _ in keys])
+    p = binom.sf(counts - 1, of_user[users], 1 / buckets) * cells * int(np.count_nonzero(of_user))
+    for place in np.flatnonzero(p <= ELEMENTS_ALARM):
+        user, bucket = keys[int(place)]
+        text = f"{name(user)} put {counts[place]} of its {of_user[user]} elements in bucket {bucket}"
+        yield Question(float(p[place]), text, user)
+    yield Question(min(1.0, float(p.min())), "elements of one user")
+
+
 def checks(run: Run) -> list[Check]:
-    found = [uniform_walk(run), noise_law(run)]
+    found = [noise_law(run), uniform_elements(run)]
     return [check for check in found if check is not None]

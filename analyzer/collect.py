@@ -11,9 +11,11 @@ from typing import Any, Final
 
 import numpy as np
 
+from analyzer.draws import NoiseCounter
 from analyzer.tables import (
     CAUSES,
     NOBODY,
+    PEER,
     REISSUE,
     SENT,
     VISIT,
@@ -27,7 +29,6 @@ from analyzer.tables import (
     short_path,
 )
 from analyzer.values import (
-    NoiseCounter,
     Payload,
     StepRule,
     ValueFormatError,
@@ -64,6 +65,7 @@ class Collector:
         self._events: list[Event] = []
         self._down: set[int] = set()
         self._clipped: dict[int, int] = {}
+        self._peers = Columns(PEER)
         self._values = ValueReport()
         self._files: dict[int, Path] = {}
         self._with_values: set[int] = set()
@@ -74,7 +76,6 @@ class Collector:
         self._user = NOBODY
         self._rows: dict[tuple[int, int], int] = {}
         self._open: OrderedDict[int, tuple[int, Payload]] = OrderedDict()
-        self._tallied: set[int] = set()
         self._starts = 0
 
     def open(self, user: int, path: Path, with_values: bool) -> None:
@@ -83,7 +84,8 @@ class Collector:
         self._files[user] = path
         if with_values:
             self._with_values.add(user)
-        self._rows, self._open, self._tallied = {}, OrderedDict(), set()
+        self._noise.open(user)
+        self._rows, self._open = {}, OrderedDict()
         self._starts = 0
 
     def add(self, line: int, record: Record, time_s: float) -> None:
@@ -97,7 +99,9 @@ class Collector:
                 self._result(line, fields)
             case "peer":
                 peer = self._who(fields["peer"])
-                if fields["state"] == "down":
+                down = fields["state"] == "down"
+                self._peers.append(self._user, peer, down, line)
+                if down:
                     self._down.add(peer)
                 text = f"found {self._plan.users[peer].name} {fields['state']}"
                 self._events.append(Event(self._user, "peer", text, time_s, line))
@@ -116,6 +120,7 @@ class Collector:
 
     def _started(self, line: int, time_s: float) -> None:
         """The first start of a log is no event; every further one is a restart."""
+        self._peers.append(self._user, NOBODY, False, line)
         if self._starts:
             self._events.append(Event(self._user, "restart", "was started again", time_s, line))
         self._starts += 1
@@ -172,12 +177,10 @@ class Collector:
         contribution, noise = values["contribution"], values["noise"]
         real, units = bool(fields["real"]), int(fields["units"])
         self._look_at(line, row, values, real)
-        if (
-            noise is not None
-            and visit not in self._tallied
-            and self._noise.add(self._user, noise, contribution, units, real)
-        ):
-            self._tallied.add(visit)
+        if self._user in self._with_values:
+            self._noise.add(len(self._sents), visit, noise, contribution, units, real)
+            if values["dummies"] is not None:
+                self._noise.add_elements(visit, values["dummies"])
         self._keep(contribution if real else None, noise)
         kept = self._stride and (step % self._stride == 0 or "to" not in fields)  # the final model, whatever its step
         if kept and values["sent"] is not None:
@@ -265,6 +268,7 @@ class Collector:
             results=self._results,
             events=self._events,
             ever_down=frozenset(self._down),
+            peers=self._peers.freeze(),
             values=self._values,
             noise=self._noise.tally(),
             result_value=None if value is None else [item * self._unit for item in value],

@@ -9,7 +9,20 @@ from typing import Any
 
 import numpy as np
 
-from analyzer import alone, chance, foreign, integrity, ledger, lineage, load, privacy, utility, verdict
+from analyzer import (
+    alone,
+    chance,
+    foreign,
+    fresh,
+    integrity,
+    ledger,
+    lineage,
+    load,
+    privacy,
+    utility,
+    verdict,
+    walk_law,
+)
 from analyzer.alone import Alone
 from analyzer.errors import InputError
 from analyzer.integrity import Run
@@ -107,7 +120,9 @@ def analyze(
     checks = [
         *integrity.checks(run),
         *foreign.checks(run),
+        *walk_law.checks(run),
         *chance.checks(run),
+        *fresh.checks(run),
         *alone.checks(run),
         *privacy.checks(run, numbers),
         *utility.checks(run, result),

@@ -61,6 +61,24 @@ SENT: Final = np.dtype(
         ("size", "f8"),  # L2 norm of the contribution in data units, NaN when not logged
     ]
 )
+DRAW: Final = np.dtype(
+    [
+        ("user", "i4"),
+        ("row", "i8"),  # the sent row that shows it
+        ("units", "i4"),  # noise components it consists of
+        ("size", "f8"),  # Gaussian: sum of squares in stds; Laplace: sum of absolute values in scales
+        ("low", "f8"),  # the same, every coordinate half a grid step larger
+        ("mark", "u8"),  # equal for equal noises and for a noise and its negative
+    ]
+)
+PEER: Final = np.dtype(
+    [
+        ("user", "i4"),
+        ("peer", "i4"),  # NOBODY: the user (re)started and holds nobody to be down
+        ("down", "?"),
+        ("line", "i4"),
+    ]
+)
 _CODES: Final = {"i1": "b", "i4": "i", "i8": "q", "u8": "Q", "f8": "d", "b1": "?"}
 
 
@@ -149,6 +167,10 @@ class NoiseTally:
     bins: NDArray[np.int64]  # equally likely cells under the law (RR: lies by distance from the truth)
     largest: float
     resolution: float  # one grid step in units of the std: the law is discrete
+    draws: Rows  # DRAW, in the order of each log
+    scores: NDArray[np.float32]  # a row per draw (see ``draws``)
+    bare: Sequence[tuple[int, int]]  # (user, sent row) where noise is claimed and none is logged
+    elements: Mapping[tuple[int, int], int]  # (user, bucket) -> uniform elements it added
 
 
 @dataclass(slots=True)
@@ -180,6 +202,7 @@ class Logs:
     results: Sequence[ResultRow]
     events: Sequence[Event]
     ever_down: frozenset[int]
+    peers: Rows  # PEER: whom each user held to be down, line by line
     values: ValueReport
     noise: NoiseTally
     result_value: Sequence[float] | None

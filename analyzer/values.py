@@ -1,6 +1,6 @@
-"""What the logged values say, line by line: conservation, public bounds, and the noise they contain.
+"""What the logged values say, line by line: conservation and public bounds (the noise they contain: ``draws``).
 
-Values are looked at once, while a log streams by, and only sums stay (``ValueReport``, ``NoiseTally``). Together with
+Values are looked at once, while a log streams by, and only sums stay (``ValueReport``). Together with
 "what was sent is what was received" (lineage), step-by-step conservation gives the whole: the final token is, to the
 last bit, the sum of all contributions, noises and dummies of the accepted branch (theory.md 8.4).
 """
@@ -9,22 +9,16 @@ from __future__ import annotations
 
 import hashlib
 import math
-from array import array
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final
 
 import numpy as np
-from scipy.special import ndtr
 
-from analyzer.tables import Floats, NoiseTally
 from network_dp.plan import CustomTask, HistogramTask, Plan, SgdTask, SumTask, grid_bounds
 
 Payload = list[int] | list[float]
 
-CELLS: Final = 64  # equally likely cells of the noise's goodness of fit
-MAX_LIE_CELLS: Final = 4096
-_FLUSH_AT: Final = 1 << 16
 _SMALL: Final = 1 << 62
 _CLOSE: Final = 1e-12
 
@@ -146,75 +140,3 @@ def out_of_bounds(plan: Plan, contribution: Payload) -> str | None:
             return None if good else f"its gradient has norm {size:.6g} > L = {task.lipschitz:g}"
         case CustomTask():
             return None
-
-
-class NoiseCounter:
-    """Collects the noise of every visit, standardised by its law: once per visit, whatever was sent how often."""
-
-    def __init__(self, plan: Plan) -> None:
-        self._plan = plan
-        self._unit = value_unit(plan)
-        self._rr = plan.noise.mechanism == "rr"
-        cells = min(dimension(plan), MAX_LIE_CELLS) if self._rr else CELLS
-        self._count = np.zeros(plan.n, dtype=np.int64)
-        self._total, self._absolute, self._square = (np.zeros(plan.n) for _ in range(3))
-        self._bins = np.zeros(cells, dtype=np.int64)
-        self._largest = 0.0
-        self._users, self._scaled = array("i"), array("d")
-
-    def _std(self, units: int) -> float:
-        noise = self._plan.noise
-        if noise.mechanism == "laplace":
-            assert noise.scale is not None
-            return noise.scale
-        return self._plan.unit_sigma * math.sqrt(units)
-
-    def add(self, user: int, noise: Payload, contribution: Payload | None, units: int, real: bool) -> bool:
-        """Count a visit's noise; False when this line shows none (the visit may show it when sent elsewhere)."""
-        if self._rr:
-            if real and contribution is not None:
-                self._add_response(user, noise, contribution)
-            return real
-        if units < 1 or (self._plan.noise.mechanism == "laplace" and units > 1):
-            return False
-        scale = self._unit / self._std(units)
-        self._users.extend([user] * len(noise))
-        self._scaled.extend([value * scale for value in noise])
-        if len(self._scaled) >= _FLUSH_AT:
-            self._flush()
-        return True
-
-    def _add_response(self, user: int, noise: Payload, contribution: Payload) -> None:
-        self._count[user] += 1
-        lie = any(noise)
-        self._total[user] += lie
-        if lie:
-            distance = (int(np.argmax(noise)) - int(np.argmax(contribution))) % len(noise)
-            self._bins[distance % len(self._bins)] += 1
-
-    def _flush(self) -> None:
-        if not self._scaled:
-            return
-        users = np.frombuffer(self._users, dtype=np.int32)
-        z = np.frombuffer(self._scaled, dtype=np.float64)
-        size = self._plan.n
-        self._count += np.bincount(users, minlength=size)
-        self._total += np.bincount(users, z, minlength=size)
-        self._absolute += np.bincount(users, np.abs(z), minlength=size)
-        self._square += np.bincount(users, z * z, minlength=size)
-        self._largest = max(self._largest, float(np.abs(z).max()))
-        self._bins += np.bincount(np.minimum((self._cdf(z) * CELLS).astype(np.int64), CELLS - 1), minlength=CELLS)
-        del users, z  # they borrow the buffers below
-        self._users, self._scaled = array("i"), array("d")
-
-    def _cdf(self, z: Floats) -> Floats:
-        if self._plan.noise.mechanism == "laplace":
-            tail = 0.5 * np.exp(-np.abs(z))
-            return np.asarray(np.where(z < 0, tail, 1 - tail), dtype=np.float64)
-        return np.asarray(ndtr(z), dtype=np.float64)
-
-    def tally(self) -> NoiseTally:
-        self._flush()
-        exact = not isinstance(self._plan.task, SgdTask) and not self._rr
-        resolution = self._unit / self._std(1) if exact else 0.0
-        return NoiseTally(self._count, self._total, self._absolute, self._square, self._bins, self._largest, resolution)

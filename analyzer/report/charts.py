@@ -11,14 +11,13 @@ import numpy as np
 from scipy.special import ndtri
 from scipy.stats import binom, norm
 
-from analyzer.chance import lie_rate
+from analyzer.draws import CELLS, lie_rate
 from analyzer.exposures import walking_rows
 from analyzer.judge import Analysis, visits_per_user
 from analyzer.privacy import n_live
 from analyzer.promise import exposure_tail, has_walk_law
 from analyzer.report.svg import Frame, blocks, heat, nice_ticks, number, png
 from analyzer.tables import HANDOFF, REISSUE, START, Event, Floats
-from analyzer.values import CELLS
 from network_dp.plan import SgdTask
 
 DRAWN_USERS: Final = 60

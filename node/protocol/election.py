@@ -320,8 +320,21 @@ def _checked_enough(ctx: Context, state: State, inputs: Inputs) -> Step:
     state = state._replace(checked=True, tries=0, stalled_since=None)
     if state.durable.rejoined and state.durable.custody is None:
         return _rejoin(ctx, state, inputs)
-    down = dict.fromkeys(state.to_ask - state.heard.keys(), inputs.now + ctx.timing.down_ttl_s)
-    state = state._replace(down={**state.down, **down} if not ctx.ring else state.down)
+    state, lines = _take_silent_for_down(ctx, state, inputs)
+    state, effects = _go_on(ctx, state, inputs)
+    return state, [*lines, *effects]
+
+
+def _take_silent_for_down(ctx: Context, state: State, inputs: Inputs) -> Step:
+    """Complete graph: who did not answer the roll-call gets no token for a while. It bends the law of the next draws,
+    so it is logged."""
+    silent = frozenset() if ctx.ring else state.to_ask - state.heard.keys()
+    down = {**state.down, **dict.fromkeys(silent, inputs.now + ctx.timing.down_ttl_s)}
+    return state._replace(down=down), [Log(peer_line(ctx, user, "down", inputs)) for user in sorted(silent)]
+
+
+def _go_on(ctx: Context, state: State, inputs: Inputs) -> Step:
+    """The roll-call is over: start the walk, or send what is in hand."""
     if starts(ctx, state):
         begun = any(a.rank > NO_HOP or a.promised > (0, ctx.me) for a in state.heard.values())
         if begun:  # somebody else started the walk meanwhile

@@ -18,6 +18,7 @@ from network_dp import plan_reader, view
 from network_dp.plan import HistogramTask, Plan, SgdTask
 
 Payload = list[Any] | None
+COARSE = 50  # grid steps
 
 
 @dataclass
@@ -32,6 +33,12 @@ class Faults:
     unrun_at: int | None = None  # this step's holder does nothing with the token; later it takes up what it received
     refuse_at: int | None = None  # the first receiver drawn for this step refuses
     noise_scale: Mapping[int, float] = field(default_factory=dict)  # user -> factor on its noise
+    more_units: Mapping[int, int] = field(default_factory=dict)  # ring: user -> components beyond its duty
+    source: Callable[[int], np.random.Generator] | None = None  # user -> the generator its noise comes from
+    bend: Callable[[int, list[Any]], list[Any]] | None = None  # (user, noise drawn) -> noise used
+    elements: Callable[[int, int], list[int]] | None = None  # (how many, buckets) -> elements that are not uniform
+    gone: Callable[[int, int], bool] | None = None  # complete graph: (user, step) -> it does not answer
+    down_steps: int = 40  # complete graph: how long a holder takes for down who did not answer
     choose: Callable[[np.random.Generator, int, int], int] | None = None  # (rng, holder, n) -> next
     count_hops: bool = False  # ring: the paper's counter, one noise in every n - 1 hops walked
     stale_reissue: bool = False  # the re-issuer adds no fresh noise
@@ -74,6 +81,7 @@ class Walk:
         self.lines: list[list[str]] = [[] for _ in range(plan.n)]
         self.visits, self.given = [0] * plan.n, [0] * plan.n
         self.edges: dict[tuple[int, int], int] = {}
+        self.held_down: list[dict[int, int]] = [{} for _ in range(plan.n)]  # per holder: user -> until which step
         self.time = 1000.0
         self.hops = 0
         run_id = plan.run_id
@@ -140,21 +148,34 @@ class Walk:
         if to is None and self.plan.walk.release != "all":
             return share
         receivers = [to] if to is not None else [v for v in range(self.n) if v != sender]
-        return share + max([0] + [full - (w + share - seen.get(v, 0)) for v in receivers])
+        owed = share + max([0] + [full - (w + share - seen.get(v, 0)) for v in receivers])
+        return owed + (self.faults.more_units.get(sender, 0) if owed else 0)
 
     def noise(self, user: int, units: int, contribution: list[Any] | None) -> list[Any]:
+        rng = self.faults.source(user) if self.faults.source else self.rng
         if self.rr:
             assert contribution is not None
             gamma, truth = self.plan.noise.gamma, contribution.index(1)
-            said = int(self.rng.integers(self.size)) if self.rng.random() < (gamma or 0) else truth
+            said = int(rng.integers(self.size)) if rng.random() < (gamma or 0) else truth
             return [int(i == said) - int(i == truth) for i in range(self.size)]
-        factor = self.faults.noise_scale.get(user, 1.0)
-        if self.plan.noise.mechanism == "laplace":
-            assert self.plan.noise.scale is not None and self.plan.noise.grid is not None
-            draws = self.rng.laplace(0, self.plan.noise.scale * factor, self.size) * (units > 0)
-            return [round(x / self.plan.noise.grid) for x in draws]
-        draws = self.rng.normal(0, self.plan.unit_sigma * math.sqrt(units) * factor, self.size)
-        return draws.tolist() if self.sgd else [round(x / (self.plan.noise.grid or 1)) for x in draws]  # type: ignore[no-any-return]
+        drawn = self._drawn(rng, units, self.faults.noise_scale.get(user, 1.0))
+        return self.faults.bend(user, drawn) if self.faults.bend and units else drawn
+
+    def _drawn(self, rng: np.random.Generator, units: int, factor: float) -> list[Any]:
+        """``units`` components; a coarse grid gets the discrete law itself, a fine one the rounded continuous law."""
+        noise, shape = self.plan.noise, (units, self.size)
+        if self.sgd:
+            return rng.normal(0, self.plan.unit_sigma * factor, shape).sum(axis=0).tolist()  # type: ignore[no-any-return]
+        assert noise.grid is not None
+        laplace = noise.mechanism == "laplace"
+        scale = (noise.scale or 0.0 if laplace else self.plan.unit_sigma) / noise.grid * factor
+        if 0 < scale < COARSE:
+            steps = np.arange(-40 * COARSE, 40 * COARSE + 1)
+            weight = np.exp(-np.abs(steps) / scale if laplace else -(steps**2) / (2 * scale**2))
+            draws = rng.choice(steps, shape, p=weight / weight.sum())
+        else:
+            draws = np.round(rng.laplace(0, scale, shape) if laplace else rng.normal(0, scale, shape))
+        return [int(x) for x in draws.sum(axis=0)]
 
     def mix(
         self, step: int, noise: list[Any] | None, contribution: list[Any] | None, dummies: list[int] | None
@@ -174,6 +195,8 @@ class Walk:
         return moved.tolist()  # type: ignore[no-any-return]
 
     def uniform_elements(self, count: int) -> list[int]:
+        if self.faults.elements:
+            return self.faults.elements(count, self.size)
         return np.bincount(self.rng.integers(0, self.size, count), minlength=self.size).tolist()  # type: ignore[no-any-return]
 
     def send(
@@ -253,9 +276,7 @@ class Walk:
         if not self.ring:
             if step >= self.plan.total_steps:
                 return None, step + 1
-            choose = self.faults.choose
-            drawn = choose(self.rng, user, self.n) if choose else int(self.rng.integers(self.n))
-            return drawn, step + 1
+            return self.draw(user, step), step + 1
         for position in range(step + 1, self.plan.total_steps + 1):
             holder = (self.start + position - 1) % self.n
             if holder not in self.faults.dead and position not in self.faults.away:
@@ -265,6 +286,23 @@ class Walk:
                 seen = self.token["seen"]  # who misses a round finds a full noise more when it is back (ADR 14)
                 self.token = {**self.token, "seen": {**seen, holder: seen.get(holder, 0) + self.plan.unit_count}}
         return None, self.plan.total_steps + 1
+
+    def draw(self, user: int, step: int) -> int:
+        """Complete graph: uniform over the users that ``user`` does not hold to be down; who does not answer is."""
+        if self.faults.choose:
+            return self.faults.choose(self.rng, user, self.n)
+        held, gone = self.held_down[user], self.faults.gone or (lambda other, step: False)
+        while True:
+            open_to = [v for v in range(self.n) if held.get(v, -1) < step]
+            drawn = open_to[int(self.rng.integers(len(open_to)))]
+            if drawn == user or not gone(drawn, step):
+                break
+            self.log(user, "peer", peer=self.names[drawn], state="down")
+            held[drawn] = step + self.faults.down_steps
+        if drawn in held:
+            del held[drawn]
+            self.log(user, "peer", peer=self.names[drawn], state="up")
+        return drawn
 
     def run(self) -> Walk:
         user, step = self.start, 1 if self.ring else 0

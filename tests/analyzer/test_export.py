@@ -92,7 +92,7 @@ def test_exported_logs_give_the_same_exposure_and_say_what_they_do_not_show(show
     status = {check.id: check.status for check in bare.checks}
     assert status["links"] is status["steps"] is status["exposure"] is Status.PASS
     withheld = {name for name, found in status.items() if found is Status.PARTIAL}
-    assert withheld == {"logs", "conservation", "bounds", "noise", "result"}
+    assert withheld == {"logs", "conservation", "bounds", "noise", "fresh", "result"}
     assert bare.status is Status.PARTIAL and bare.status.exit_code == 0
     assert "The noise has the law of the plan" in left_out(bare.checks)
 
