@@ -83,7 +83,7 @@ def checks(run: Run) -> list[Check]:
         bound=f"p > {FALSE_ALARM:g}",
         rule=f"Visits of one user ~ Binomial({steps}, 1/n) for {live} to {plan.n} live users; exact tails. "
         "Too few convict nobody: this user may have been unreachable.",
-        theory="theory.md 2",
+        theory="THEORY.md#exposure",
         number=min(1.0, 2 * min(above, below)),
         limit=FALSE_ALARM,
         evidence=evidence,

@@ -100,7 +100,7 @@ def _check(id: str, title: str, p: float, observed: str, rule: str) -> Check:
         observed=f"{observed}, p = {p:.3g}",
         bound=f"p > {FALSE_ALARM:g}",
         rule=rule,
-        theory="theory.md 1, 6",
+        theory="THEORY.md#estimates, #release",
         number=p,
         limit=FALSE_ALARM,
     )

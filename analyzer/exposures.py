@@ -1,4 +1,4 @@
-"""S_uv or eps_uv of every pair, from the walk that really happened (theory.md 2, 3, 5, 7).
+"""S_uv or eps_uv of every pair, from the walk that really happened (THEORY.md#after-a-run).
 
 * Gaussian sums: exact, on any path (``sights``).
 * SGD: an upper bound, ``network_dp.exposure.matrix``. Where the run forked, the token at the fork is given to every
@@ -25,7 +25,7 @@ from analyzer.values import dimension
 from network_dp import exposure, gaussian
 from network_dp.plan import Plan, SgdTask
 
-#: On the required grid the Gaussian formulas hold with delta inflated by 1e-5 relative (theory.md 8.4).
+#: On the required grid the Gaussian formulas hold with delta inflated by 1e-5 relative (THEORY.md#grid).
 DISCRETE_INFLATION: Final = 1 + 1e-5
 _SETS_TRIED: Final = 3000
 _FINE: Final = 512

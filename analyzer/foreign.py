@@ -40,10 +40,10 @@ def foreign_noise(run: Run) -> Check:
         "Everything anybody saw held a full foreign noise",
         findings,
         f"smallest {smallest / full:.3g} full noises in {len(seen)} sights",
-        "1 full noise a round" if uses_ledger(plan) else "1 full noise",
+        "1 full noise per round" if uses_ledger(plan) else "1 full noise",
         "Between two sights of the same user, others added at least one full noise if they added any data"
         + ("; one for every round, if it was passed by." if uses_ledger(plan) else "."),
-        "theory.md 3, 6",
+        "THEORY.md#ring-ledger, #ring-missed-rounds, #release",
         enough=run.whole,
     )
 
@@ -54,7 +54,7 @@ def _held_at(run: Run, rows: Ints) -> Ints:
 
 
 def _full_noises(plan: Plan, users: Ints, after: Ints, before: Ints) -> Ints:
-    """Full noises between two positions: one, and one for each of the user's positions in between (ADR 14)."""
+    """Full noises between two positions: one, and one for each of the user's positions in between (ADR 13)."""
     if not uses_ledger(plan):
         return np.ones(len(users), dtype=np.int64)
     first = (users.astype(np.int64) - plan.index(plan.walk.starter)) % plan.n + 1

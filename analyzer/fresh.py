@@ -1,4 +1,5 @@
-"""Is every noise fresh: does none repeat, cancel or follow another, of the same user or of another one? (theory.md 8.1)
+"""Is every noise fresh: does none repeat, cancel or follow another, of the same user or of another one?
+(THEORY.md#noise-once)
 
 Draws of an honest run are independent. What is compared (``draws`` says what a mark and a score are):
 
@@ -78,7 +79,7 @@ def fresh_noise(run: Run) -> Check:
         list(_questions(run, sequence)) if len(sequence) > 1 else [],
         "Equal noises against chance; correlations of draws, of users' sequences and along the walk by sub-Gaussian "
         "tails; Bonferroni.",
-        "theory.md 8.1, 8.3",
+        "THEORY.md#noise-once, #noise-source",
         len(sequence),
         seen=seen_values(run),
         alarm=NOISE_ALARM,

@@ -70,7 +70,7 @@ def logs_present(run: Run) -> Check:
         observed=text,
         bound=f"{n} logs with values",
         rule="A missing log, or one without values, proves nothing either way.",
-        theory="design.md, Views",
+        theory="ANALYZER.md#input",
         number=float(n - len(logs.absent)),
         limit=float(n),
     )
@@ -89,7 +89,7 @@ def links(run: Run) -> Check:
         f"{lineage.links.count} of {lineage.checked_links} hand-overs differ",
         "0",
         "Both ends of a hand-over log the same tag and, if logged, the same bytes.",
-        "design.md, Custody",
+        "PROTOCOL.md#custody",
         enough=not run.logs.absent and lineage.checked_links > 0 and lineage.missing == 0,
     )
 
@@ -122,7 +122,7 @@ def every_step_once(run: Run) -> Check:
         observed + (f", {findings.count} faults" if findings.count else ""),
         f"{total} steps" if not ring else f"{total} positions, dead users skipped",
         "The branch that led to the result has every step once, and no hop has two holders.",
-        "design.md, Custody; theory.md 8.2",
+        "PROTOCOL.md#custody, THEORY.md#one-token",
         enough=lineage.complete and lineage.n_ghosts == 0 and lineage.missing == 0,
     )
 
@@ -179,7 +179,7 @@ def ring_order(run: Run) -> Check | None:
         f"{findings.count} of {int(sent.sum())} hops off the ring",
         "0",
         "Positions count 1, 2, 3, ... over all users, dead ones included.",
-        "theory.md 3",
+        "THEORY.md#ring",
         enough=not run.logs.absent,
     )
 
@@ -205,7 +205,7 @@ def conservation(run: Run) -> Check:
         observed,
         "0 differ",
         rule,
-        "theory.md 8.4" if exact else "theory.md 7",
+        "THEORY.md#grid" if exact else "THEORY.md#sgd",
         enough=run.shown and report.unchecked_steps == 0 and checked > 0,
         withheld=run.kept_back and report.unchecked_steps == 0,
     )
@@ -231,7 +231,7 @@ def bounds_kept(run: Run) -> Check:
         "not looked at: only the task itself knows its bounds" if custom else f"{report.bounds.count} outside",
         f"sensitivity {run.plan.sensitivity:.4g}" if run.plan.noise.mechanism != "rr" else "one bucket each",
         "The sensitivity of the plan holds only for contributions inside its bounds.",
-        "theory.md 2, 7",
+        "THEORY.md#exposure, #sgd-rows",
         enough=run.shown and not custom,
         withheld=run.shown or run.kept_back,
     )
@@ -271,7 +271,7 @@ def noise_not_redrawn(run: Run) -> Check:
         f"{findings.count} of {again} repeated sends differ",
         "0",
         "A resend is byte-identical; a new receiver gets the same noise: redrawing lets noise be averaged away.",
-        "theory.md 8.1",
+        "THEORY.md#noise-once",
         enough=not run.logs.absent and not unclear.any(),
         withheld=run.kept_back,
     )
@@ -307,7 +307,7 @@ def noise_added(run: Run) -> Check | None:
         f"{findings.count} of {len(sents)} sends short of noise",
         "0",
         rule,
-        "theory.md 3, 8.7",
+        "THEORY.md#ring-ledger, #cover-for-others",
         enough=not logs.absent,
     )
 
@@ -371,7 +371,7 @@ def cover_elements(run: Run) -> Check | None:
         else "not shown",
         f"{needed} each",
         "The first to answer adds R1 = ceil(gamma (n-2)) uniform elements, the finisher as many on a release.",
-        "theory.md 5",
+        "THEORY.md#cover-elements",
         enough=run.shown,
         withheld=run.kept_back,
     )
@@ -406,7 +406,7 @@ def caps_kept(run: Run) -> Check | None:
         f"at most {most} contributions of one user",
         f"{cap if cap is not None else 'no'} cap per user" + (f", {edge} per edge" if edge is not None else ""),
         "Real contributions are counted per user over all epochs (ring: one per round).",
-        "theory.md 7; plan caps",
+        "THEORY.md#caps",
         enough=not logs.absent,
     )
 
@@ -441,7 +441,7 @@ def result_agrees(run: Run) -> Check:
         f"{len(logs.results)} cop{'y' if len(logs.results) == 1 else 'ies'}, {_distinct(len(values))}",
         "1 value, equal to the final token",
         "The published value and count are those of the finished walk.",
-        "design.md, Finish",
+        "PROTOCOL.md#finish",
         enough=bool(logs.results) and bool(values) and lineage.complete,
         withheld=run.kept_back and bool(logs.results) and lineage.complete,
     )

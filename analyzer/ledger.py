@@ -2,7 +2,7 @@
 
 For a sent token x and the user v it went to, v's ``anchor`` is the last token v itself sent on the way to x. What v
 learns from x is the increment between the two: contributions and noise of others only, because v's own last addition
-is in the anchor. W and W_r of theory.md 3 are ``units_after`` at x and at r's anchor.
+is in the anchor. W and W_r (THEORY.md#ring-ledger) are ``units_after`` at x and at r's anchor.
 """
 
 from __future__ import annotations

@@ -244,7 +244,7 @@ def _exposure_check(run: Run, privacy: Privacy) -> Check:
         observed=observed,
         bound=bound,
         rule=_exposure_rule(plan),
-        theory="theory.md 5" if plan.noise.mechanism == "rr" else f"theory.md {3 if ring else 2}",
+        theory=f"THEORY.md#{'histograms' if plan.noise.mechanism == 'rr' else 'exposure-ring' if ring else 'exposure'}",
         number=number,
         limit=limit,
         evidence=evidence,
@@ -288,7 +288,7 @@ def _calibration_check(run: Run, privacy: Privacy) -> Check | None:
         observed=f"eps {reached:.4g} before the run ({noise.against} DP, delta {noise.delta:g})",
         bound=f"eps <= {target:g}",
         rule="Recomputed from the plan with the valid bound, for the least number of live users.",
-        theory="theory.md 2, 3",
+        theory="THEORY.md#before-a-run, #exposure-ring",
         number=reached,
         limit=target,
     )
@@ -319,7 +319,7 @@ def _collusion_check(run: Run, privacy: Privacy, item: Collusion) -> Check | Non
             if item.exact
             else "Grown from the worst pair: some set saw at least this, another may have seen more."
         ),
-        theory="theory.md 5" if responses else "theory.md 2",
+        theory="THEORY.md#histograms" if responses else "THEORY.md#exposure",
         number=item.exposure,
         limit=item.limit,
     )

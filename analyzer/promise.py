@@ -1,4 +1,4 @@
-"""What the plan promised before the run, and how far an honest walk may go (theory.md 2, 3).
+"""What the plan promised before the run, and how far an honest walk may go (THEORY.md#before-a-run).
 
 The promise on the complete graph is an average over paths, so a single honest run may exceed its epsilon. What it may
 not do, but for a stated probability, is exceed the law of its own exposure: from the moment E exp(b S_uv) of the
@@ -62,7 +62,8 @@ def exposure_tail(plan: Plan, n_live: int, values: Floats) -> Floats:
 def limit_for(plan: Plan, n_live: int, pieces: Sequence[Piece], extra: int, colluders: int = 1) -> float | None:
     """The exposure (randomised response: the eps) an honest run stays under; None when theory gives no law.
 
-    ``extra``: what tokens beside the branch add on a ring (theory.md 8.2): 1 each, or the rounds since the user's last.
+    ``extra``: what tokens beside the branch add on a ring (THEORY.md#one-token): 1 each, or the rounds since the
+    user's last.
     """
     if plan.walk.topology == "ring":
         if colluders > 1 or plan.noise.mechanism != "gaussian":
@@ -169,7 +170,7 @@ def _response_law(plan: Plan, n_live: int, delta: float, colluders: int, orders:
 
 
 def local_epsilon(plan: Plan, n_contributions: int) -> float:
-    """eps against somebody who sees every message (theory.md 2): infinite on a ring that shares its noise."""
+    """eps if somebody sees every message (THEORY.md#exposure-local): infinite on a ring that shares its noise."""
     noise = plan.noise
     if noise.mechanism == "laplace":
         return math.inf

@@ -1,4 +1,4 @@
-"""eps of every pair when histograms are made by randomised response (theory.md 5).
+"""eps of every pair when histograms are made by randomised response (THEORY.md#histograms).
 
 Each of u's answers lies in a window: among the other answers of one of v's cycles, and among its uniform elements. c
 answers of u in one cycle share it, 1/c each. Windows are disjoint, so their privacy losses compose. Answers in tokens

@@ -1,8 +1,8 @@
 """What an observer saw of everybody else, on any path: forks, re-issues, skips and refused tokens included.
 
-A sum's exposure (theory.md 2). On the accepted branch the observer's sights are disjoint increments, each worth
-c^2 / (full noises of others in it). A token that left for the observer beside that branch shares noise and
-contributions with the increments around it; those few sights go together through c' Sigma^+ c
+A sum's exposure (THEORY.md#exposure-sum, #exposure-general). On the accepted branch the observer's sights are disjoint
+increments, each worth c^2 / (full noises of others in it). A token that left for the observer beside that branch
+shares noise and contributions with the increments around it; those few sights go together through c' Sigma^+ c
 (``network_dp.exposure.general``). A set of colluders is one observer.
 """
 

@@ -1,4 +1,4 @@
-"""How good is the result: its error against what noise and sampling explain (theory.md 1, 5).
+"""How good is the result: its error against what noise and sampling explain (THEORY.md#estimates, #debiasing).
 
 Two references. The logs' own contributions (full logs): what is left is noise alone. Or the truth, if it is given: then
 the walk's sampling error belongs to the bound as well. Tolerances are rigorous: Gaussian tails for noise,
@@ -219,7 +219,7 @@ def checks(run: Run, utility: Utility) -> list[Check]:
                 observed=f"{worst:.3g} standard deviations (one is {std:.4g})",
                 bound=f"{limit:.3g} standard deviations",
                 rule="Result minus the logged contributions is a sum of the logged number of noises.",
-                theory="theory.md 1, 6",
+                theory="THEORY.md#estimates, #release",
                 number=worst,
                 limit=limit,
             )
@@ -236,7 +236,7 @@ def checks(run: Run, utility: Utility) -> list[Check]:
                 observed=f"error {utility.truth_error:.4g}" + (f", noise std {std:.4g}" if std else ""),
                 bound=f"error <= {utility.truth_tolerance:.4g}",
                 rule=f"Tail of the noise, Hoeffding for the walk's sampling; exceeded with p <= {FALSE_ALARM:g}.",
-                theory="theory.md 1, 5",
+                theory="THEORY.md#estimates, #debiasing",
                 number=utility.truth_error,
                 limit=utility.truth_tolerance,
             )

@@ -2,7 +2,7 @@
 
 Values are looked at once, while a log streams by, and only sums stay (``ValueReport``). Together with
 "what was sent is what was received" (lineage), step-by-step conservation gives the whole: the final token is, to the
-last bit, the sum of all contributions, noises and dummies of the accepted branch (theory.md 8.4).
+last bit, the sum of all contributions, noises and dummies of the accepted branch (THEORY.md#grid).
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class StepRule:
         return self._sgd_mismatch(received, step, parts, sent)
 
     def _sgd_mismatch(self, received: Payload, step: int, parts: Sequence[Payload | None], sent: Payload) -> float:
-        """tau <- Pi(tau - eta (gradient + noise)) in float64, in the node's order of operations (theory.md 7)."""
+        """tau <- Pi(tau - eta (gradient + noise)) in float64, in the node's order of operations (THEORY.md#sgd)."""
         task = self._plan.task
         assert isinstance(task, SgdTask)
         noise, gradient = parts[0], parts[1]

@@ -1,4 +1,4 @@
-"""Complete graph: was the next holder drawn uniformly? (theory.md 2)
+"""Complete graph: was the next holder drawn uniformly? (THEORY.md#exposure)
 
 A holder draws among the users that it does not hold to be down, itself included. Its own log says whom it found down
 (and up again) before which line, so each of its draws is judged by what it knew: with m users held to be down, nobody
@@ -111,7 +111,7 @@ def uniform_walk(run: Run) -> Check | None:
         list(_questions(run, draws)) if len(draws) else [],
         "Visits, edges and self-hops by exact binomial tails, users and offsets by chi-square; Bonferroni. Whom the "
         "sender itself held to be down is left out of its draws.",
-        "theory.md 2; 8.6",
+        "THEORY.md#exposure, #blind-routing",
         len(draws),
         seen=Status.UNKNOWN if run.logs.absent or run.logs.rejoined else Status.PASS,
     )

@@ -20,7 +20,7 @@ SMALL_BYTES = 100
 MIB = 1 << 20
 RING = 5
 BARE = ("unary", "synced", "tls")
-FASTEST = 5_000  # hops a second that no ring of ours makes: a walk longer than its turns
+FASTEST = 5_000  # hops per second that no ring of ours makes: a walk longer than its turns
 FIRST_VISITS = 5  # of a user, before the first turn: until then nothing is warm
 
 
@@ -107,7 +107,7 @@ def _warm(bench: Bench, name: str, size: int, dimension: int, turns: Turns, tune
         title, target = f"{what}, durability {durability}", Target(limit, "high")
         rows.append(_against("warm", title, rates, durability, "unary", "bare unary gRPC", target, unit, each))
         rows.append(_against("warm", title, rates, durability, "tls", "bare asyncio TLS", None, unit, each))
-    title, rival = f"{what}, durability machine", "bare unary gRPC, one sync a hop"
+    title, rival = f"{what}, durability machine", "bare unary gRPC, one sync per hop"
     rows.append(_against("warm", title, rates, "machine", "synced", rival, None, unit, each))
     if long:
         bench.say(f"warm hop, {name}: ours with exact noise")

@@ -54,7 +54,7 @@ def faults(bench: Bench) -> list[Row]:
 
 
 def pair_by_loop(walk: list[int], u: int, v: int) -> float:
-    """S[u, v] of a sum, step by step (theory, section 2): c^2 / m of every cycle between two visits of v."""
+    """S[u, v] of a sum, step by step (THEORY.md#exposure): c^2 / m of every cycle between two visits of v."""
     total, c, m = 0.0, 0, 0
     for holder in walk:
         if holder == v:

@@ -69,7 +69,7 @@ def _sigma(plan: Plan, epsilon: float) -> float:
 
 
 def _local_exposure(plan: Plan) -> int:
-    """How often one full noise covers a user against somebody who sees every message (theory.md 2, local DP)."""
+    """How often one full noise covers a user against somebody who sees every message (THEORY.md#exposure-local)."""
     if plan.walk.topology == "ring" and not isinstance(plan.task, SgdTask):
         if not plan.noise.spread:
             raise _no_local_ring()
@@ -97,7 +97,7 @@ def _gamma(plan: Plan, epsilon: float) -> float:
     walk, task = plan.walk, plan.task
     assert isinstance(task, HistogramTask)
     if plan.noise.against == "local":
-        # Each response is eps0-LDP with gamma = L / (e^eps0 + L - 1) (theory.md 5); pure DP composes by adding.
+        # Each response is eps0-LDP with gamma = L / (e^eps0 + L - 1) (THEORY.md#histograms); pure DP adds up.
         each = epsilon / _contributions(plan)
         gamma = task.buckets / (math.exp(min(each, 700.0)) + task.buckets - 1.0) * UPWARDS
     else:

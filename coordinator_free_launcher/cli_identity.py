@@ -54,7 +54,7 @@ def warn(text: str) -> None:
 def provision_command(
     plan_file: Annotated[Path, typer.Argument(metavar="PLAN", help="The plan, as `plan new` writes it.")],
     out: Annotated[Path, typer.Option(help="New folder for the bundles.")],
-    data: Annotated[Path | None, typer.Option(help="Folder with one file a user: NAME.csv, .npy or .jsonl.")] = None,
+    data: Annotated[Path | None, typer.Option(help="Folder with one file per user: NAME.csv, .npy or .jsonl.")] = None,
     demo_data: Annotated[bool, typer.Option(help="Make up data, and write the truth to OUT/truth.json.")] = False,
     if_needed: Annotated[bool, typer.Option(help="Do nothing when OUT already holds this plan's bundles.")] = False,
     allow_clipping: AllowClipping = False,

@@ -21,7 +21,7 @@ def new(
     task: Annotated[str, typer.Option(help="sum, mean, histogram or sgd.")] = "mean",
     users: Annotated[int, typer.Option(min=2, help="How many users.")] = 10,
     rounds: Annotated[int, typer.Option(help="Ring: how often everybody contributes.")] = 5,
-    steps: Annotated[int | None, typer.Option(help="Complete graph: visits in all (default 10 a user).")] = None,
+    steps: Annotated[int | None, typer.Option(help="Complete graph: visits in all (default 10 per user).")] = None,
     mechanism: Annotated[str | None, typer.Option(help="gaussian, laplace (ring sums) or rr (histograms).")] = None,
     epsilon: Annotated[float, typer.Option(help="Target epsilon of network DP.")] = 1.0,
     delta: Annotated[float, typer.Option(help="Target delta.")] = 1e-6,

@@ -98,7 +98,7 @@ def status_command(folder: RunFolder, as_json: Json = False) -> None:
 def run_command(
     plan_file: Annotated[Path, typer.Argument(metavar="PLAN", help="The plan to run on this machine.")],
     out: Annotated[Path | None, typer.Option(help="New folder for the run (default: out/NAME-TIME).")] = None,
-    data: Annotated[Path | None, typer.Option(help="Folder with one file a user; default: made-up demo data.")] = None,
+    data: Annotated[Path | None, typer.Option(help="Folder with one file per user; default: demo data.")] = None,
     allow_clipping: AllowClipping = False,
     keep_ports: Annotated[bool, typer.Option(help="Use the plan's ports instead of free ones.")] = False,
     as_json: Json = False,

@@ -124,7 +124,7 @@ def compose_file(
 ) -> str:
     """Text of compose.yaml, to lie beside plan.toml.
 
-    ``build``: the image is built from the repository one folder up. ``data``: folder with one data file a user;
+    ``build``: the image is built from the repository one folder up. ``data``: folder with one data file per user;
     without it the provisioner makes data up. The report goes to ./out, or to ${OUT}.
     """
     out = "../out" if build else "./out"

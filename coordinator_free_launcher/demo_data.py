@@ -111,7 +111,7 @@ def _classified(task: SgdTask, n: int, dice: np.random.Generator) -> DemoData:
     held_out = max(1, int(len(labels) * TEST_SHARE))
     test_x, test_y, x, y = features[:held_out], labels[:held_out], features[held_out:], labels[held_out:]
     if len(y) < n:
-        raise PlanError(f"users: {n} given; the demo data has {len(y)} rows for training, one a user is the least")
+        raise PlanError(f"users: {n} given; the demo data has {len(y)} rows for training, one per user is the least")
     model = fit_logistic(x, y, intercept=task.intercept)
     truth = Truth(
         task.kind,
@@ -148,7 +148,7 @@ def _logistic(features: int, n: int, dice: np.random.Generator) -> tuple[Array, 
 
 
 def unit_rows(features: Array, *, intercept: bool) -> Array:
-    """Rows with the constant appended (if wanted), scaled to norm 1: what an SGD node trains on (theory.md 7)."""
+    """Rows with the constant appended (if wanted), scaled to norm 1: what SGD trains on (THEORY.md#sgd-rows)."""
     rows = np.column_stack([features, np.ones(len(features))]) if intercept else features
     lengths = np.linalg.norm(rows, axis=1, keepdims=True)
     return np.asarray(rows / np.where(lengths > 0.0, lengths, 1.0))

@@ -1,6 +1,6 @@
 """From a plan that states a wish to one that can be run: noise calibrated, grid chosen, saturation excluded.
 
-The grid is public and fixed before anything runs (theory.md 8.4): fine enough that discrete noise behaves like the
+The grid is public and fixed before anything runs (THEORY.md#grid): fine enough that discrete noise behaves like the
 continuous one in every formula and that rounding the data costs next to nothing, coarse enough that a token of
 64-bit integers can never overflow.
 """

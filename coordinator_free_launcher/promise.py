@@ -32,7 +32,7 @@ def _or_infinite(epsilon: float | None) -> float:
 
 
 def _if_hidden(plan: Plan, colluders: int) -> Row:
-    """What the same noise would give if nobody could tell who held the token (theory.md 2): for comparison only."""
+    """What the same noise would give on a hidden path (THEORY.md#hidden-path): for comparison only."""
     from analyzer.exposures import aim
     from network_dp import bounds
 

@@ -1,4 +1,4 @@
-"""Everything a run on one machine needs, in one go: signer, keys, certificates, the finished plan, one bundle a user.
+"""Everything a run on one machine needs, in one go: signer, keys, certificates, the finished plan, one bundle per user.
 
 For users on several machines, where no private key may travel, see ``enrol``.
 """

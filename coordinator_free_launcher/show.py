@@ -33,7 +33,7 @@ _OWN_LINES = 5
 
 @contextmanager
 def progress_bar(title: str, console: Console) -> Iterator[Callable[[Standing], None]]:
-    """Steps done, hops a second, time left; first how many users serve."""
+    """Steps done, hops per second, time left; first how many users serve."""
     columns = (
         SpinnerColumn(),
         TextColumn("{task.description}"),

@@ -1,4 +1,4 @@
-"""Valid privacy bounds before a run: what a plan may promise (theory, sections 2 and 3).
+"""Valid privacy bounds before a run: what a plan may promise (THEORY.md#before-a-run, #ring).
 
 Every bound is user-level, replacement adjacency, and holds even when every user knows the whole path, except where
 `path="hidden"` is asked for. On the complete graph `n_users` is the least number of live, accepting users.
@@ -151,7 +151,7 @@ def ring_epsilon(n_rounds: int, sigma: float, sensitivity: float, delta: float) 
 
     Every increment that any one user sees holds one full foreign noise for each round since it last held the token, and
     one contribution of each other user; so S <= K and the whole run is one Gaussian mechanism with
-    mu = sqrt(K) Delta / sigma (theory, section 3; ADR 14). Against two colluders around a user a
+    mu = sqrt(K) Delta / sigma (THEORY.md#ring-missed-rounds; ADR 13). Against two colluders around a user a
     ring gives nothing: see `exposure.local`.
     """
     require_whole("n_rounds", n_rounds)
@@ -165,7 +165,7 @@ def local_epsilon(n_contributions: int, sigma: float, sensitivity: float, delta:
 
 
 def exposure_epsilon(exposure: float, sigma: float, sensitivity: float, delta: float) -> float:
-    """Epsilon of a pair with the given exposure S on an actual path (theory, section 2)."""
+    """Epsilon of a pair with the given exposure S on an actual path (THEORY.md#exposure)."""
     require(exposure >= 0, f"exposure must be >= 0, got {exposure}")
     return _gaussian_epsilon(exposure, sigma, sensitivity, delta)
 

@@ -1,6 +1,6 @@
 """The least noise, or the longest run, that meets a target (epsilon, delta): searches on the valid bounds only.
 
-Noise on the wire is discrete (theory, section 8.4): on the required grid the Gaussian formulas hold with delta
+Noise on the wire is discrete (THEORY.md#grid): on the required grid the Gaussian formulas hold with delta
 inflated by 1e-5 relative, so `sigma` and `steps` aim at delta / (1 + 1e-5).
 """
 

@@ -1,6 +1,6 @@
 """The expected error of a plan's estimate, from public numbers only (light: a node writes it into its result).
 
-Ring: the noises of the token over the number of contributions. Complete graph: one noise a step, plus the sampling
+Ring: the noises of the token over the number of contributions. Complete graph: one noise per step, plus the sampling
 error of the walk; the spread of the users' values is private, so its largest possible value enters.
 """
 
@@ -34,7 +34,7 @@ def expected_contributions(plan: Plan) -> float:
     if caps.contributions is not None:
         most = n * _mean_capped(steps, 1.0 / n, caps.contributions)
     if caps.edge is not None:
-        # Every ordered pair of users is drawn with probability 1/n^2 a step; hops to oneself are not capped.
+        # Every ordered pair of users is drawn with probability 1/n^2 per step; hops to oneself are not capped.
         to_others = n * (n - 1) * _mean_capped(steps, 1.0 / n**2, caps.edge)
         most = min(most, to_others + steps / n)
     return most

@@ -1,7 +1,7 @@
 """Exposure: how much of user u's data an observer v saw through Gaussian noise on one actual path.
 
 Given the path of the token, what v sees of u is a Gaussian mechanism with mu = (Delta / sigma) sqrt(S[u, v])
-(theory, section 2): exactly for sums, at most for projected noisy SGD on convex smooth losses with every
+(THEORY.md#exposure): exactly for sums, at most for projected noisy SGD on convex smooth losses with every
 step size at most 2/beta (Feldman et al. 2018, Thm 22-23; Gaussian-DP form: Bok, Su & Altschuler 2024).
 
 Between two visits of v lies one cycle. With c contributions of u and m noises of others in it,
@@ -89,7 +89,7 @@ def matrix(
     step_sizes: ArrayLike | None = None,
     noisy: ArrayLike | None = None,
 ) -> Floats:
-    """S[u, v] of every pair on one actual walk of the complete graph (theory, section 2).
+    """S[u, v] of every pair on one actual walk of the complete graph (THEORY.md#exposure).
 
     `walk[t]` is the holder of step t. `contributing[t]` is false where the holder only added noise (past its
     cap); `noisy[t]` is false where it forwarded the token unchanged. `released`: everybody sees the final token.
@@ -221,7 +221,7 @@ def general(observations: Sequence[Observation]) -> dict[int, float]:
 
 
 def ring(n_rounds: int, n_users: int | None = None, released: bool = False) -> Floats:
-    """Exposure on the ring of Alg. 1 without faults (theory, section 3), one full noise in every window.
+    """Exposure on the ring of Alg. 1 without faults (THEORY.md#exposure-ring), one full noise in every window.
 
     With `n_users`: S[u, v] for users in ring order, K where u precedes v in a round and K - 1 otherwise; when the
     result is released under the closing noise, K for every pair (an upper bound). Without: the worst pair, shape ().
@@ -242,7 +242,7 @@ def local(
     n_users: int | None = None,
     enclosed: int = 1,
 ) -> float:
-    """Exposure to somebody who sees every message (local DP; theory, section 2).
+    """Exposure to somebody who sees every message (THEORY.md#exposure-local).
 
     full: each contribution carries its own full noise, S = number of contributions.
     ring: Alg. 1, where most hops carry no noise: infinite.

@@ -1,4 +1,4 @@
-"""Network DP when the path is hidden (theory, section 2, "If the path is hidden").
+"""Network DP when the path is hidden (THEORY.md#hidden-path).
 
 If no user can tell who else held the token, each step is, to the observer, a secretly subsampled Gaussian
 mechanism of rate q = 1/(n-c), even if it saw every value of the token. Under replacement of u's data the three

@@ -1,7 +1,7 @@
 """Convex losses of a linear model, as functions of the score z = <w, x> and the label y.
 
 On rows of norm at most 1 the gradient of f(w) = loss(<w, x>, y) is slope(z, y) x, so |slope| bounds the Lipschitz
-constant and the slope's own steepness bounds the smoothness (theory 7).
+constant and the slope's own steepness bounds the smoothness (THEORY.md#sgd-rows).
 """
 
 from __future__ import annotations

@@ -1,14 +1,15 @@
 """ln E exp(b S_uv) over the uniform walk of the complete graph: the moment behind every ex-ante bound.
 
-Both tasks are renewal equations (theory, section 2)
+Both tasks are renewal equations (THEORY.md#before-a-run)
 
     value(t) = sum over j < t of k(j) value(t - 1 - j) + end(t),      k(j) = weight(j) s^j,  end(t) = closing(t) s^t.
 
 * Sum: a renewal is a visit of the observer (c colluders: probability p = c/n per step). s = 1 - p,
   weight(m) = p G(m) with G(m) = E exp(b C^2/m), C ~ Binomial(m, r), r = 1/(n-c); closing = G if released, else 1.
-* SGD, backwards in time: a renewal is a visit of u or the observer. f(h) of the theory page, unrolled over h, gives
-  s = 1 - (c+1)/n, weight(j) = (c + e^{b/(1+j)})/n, closing = 1, and value(T) = f(1), the released case. Not released,
-  the first visit of the observer from the end opens it: f(inf) = sum_j (c/n) w^j value(T-1-j) + w^T, w = 1 - c/n.
+* SGD, backwards in time: a renewal is a visit of u or the observer. f(h) of THEORY.md#before-a-run, unrolled over h,
+  gives s = 1 - (c+1)/n, weight(j) = (c + e^{b/(1+j)})/n, closing = 1, and value(T) = f(1), the released case. Not
+  released, the first visit of the observer from the end opens it: f(inf) = sum_j (c/n) w^j value(T-1-j) + w^T, w = 1 -
+  c/n.
 
 Two ways to solve, both upper bounds:
 

@@ -86,7 +86,7 @@ class HistogramTask:
 
 @dataclass(frozen=True, slots=True)
 class SgdTask:
-    """Projected noisy SGD on a convex loss; rows are scaled to unit L2 norm (theory.md 7)."""
+    """Projected noisy SGD on a convex loss; rows are scaled to unit L2 norm (THEORY.md#sgd-rows)."""
 
     kind: Literal["sgd"]
     loss: Literal["logistic", "ridge", "smoothed_hinge"]
@@ -279,7 +279,7 @@ class Plan:
 
     @property
     def sensitivity(self) -> float:
-        """L2 sensitivity Delta of one contribution under replacement of one user's data (theory.md 2, 7, 8.4).
+        """L2 sensitivity Delta of one contribution under replacement of one user's data (THEORY.md#exposure, #grid).
 
         Rounding to the grid adds at most sqrt(d) * grid for vectors; scalar bounds are moved onto the grid. Averages
         of rows within the bounds keep them (they are convex), and shares are rounded to sum to one: two vectors of
@@ -302,7 +302,7 @@ class Plan:
 
     @property
     def unit_count(self) -> int:
-        """How many noise components make one full noise: n - 1 on a spread ring, else 1 (theory.md 3)."""
+        """How many noise components make one full noise: n - 1 on a spread ring, else 1 (THEORY.md#ring-spread)."""
         return self.n - 1 if self.noise.spread else 1
 
     @property

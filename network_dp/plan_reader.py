@@ -331,7 +331,7 @@ def _check_together(plan: Plan) -> None:
     """Combinations that are each fine alone."""
     if plan.caps.past == "forward" and (plan.noise.against == "network" or plan.walk.topology == "ring"):
         raise PlanError(
-            'caps.past = "forward": others rely on the noise of capped users (theory.md 8.7); '
+            'caps.past = "forward": others rely on the noise of capped users (docs/THEORY.md#cover-for-others); '
             'use "noise", or noise.against = "local" on the complete graph'
         )
     if plan.noise.mechanism == "laplace" and isinstance(plan.task, SumTask) and plan.task.dimension > 1:

@@ -1,4 +1,4 @@
-"""The paper's formulas AS PRINTED, for its figures and for comparison only (theory, section 9).
+"""The paper's formulas AS PRINTED, for its figures and for comparison only (THEORY.md#printed).
 
 Several are wrong. Nothing that calibrates, promises or judges may import this module (a test checks it); every function
 says in its first lines what is wrong and which function to use instead.

@@ -1,4 +1,4 @@
-"""Network DP of histograms by randomised response (Alg. 2 and 5; theory, section 5).
+"""Network DP of histograms by randomised response (Alg. 2 and 5; THEORY.md#histograms).
 
 The dominating pair of one window is in `randomised_response`; here windows are composed: exactly, as privacy-loss
 distributions, where the windows are known (a ring; the actual cycles of a run), and by Renyi moments averaged over the
@@ -53,7 +53,7 @@ def ring_random_elements(n_users: int, gamma: float) -> int:
 def ring_epsilon(
     n_users: int, n_rounds: int, n_buckets: int, gamma: float, delta: float, released: bool = False
 ) -> float:
-    """Network DP of the ring histogram, K rounds (theory, section 5).
+    """Network DP of the ring histogram, K rounds (THEORY.md#cover-elements).
 
     A pair meets K - 1 full windows (u among n - 2 others) and one short one, at worst u's answer among R1 uniform
     elements: v's first visit if u precedes v, else the release. Without a release the second kind has no short

@@ -1,4 +1,4 @@
-"""Expected error of every algorithm (theory, sections 3 to 7). Standard deviations, not bounds, unless said."""
+"""Expected error of every algorithm (THEORY.md#estimates). Standard deviations, not bounds, unless said."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def ring_noises(n_users: int, n_rounds: int, released: bool) -> int:
     """Full noises in K rounds of Alg. 1 without faults.
 
     The last holder hands nothing over: Kn - 1 hops, with noise at hops 1, n, 2n-1, ..., which are
-    ceil((Kn-1)/(n-1)). A release adds one full closing noise (theory, section 6). The paper prints floor(Kn/(n-1)).
+    ceil((Kn-1)/(n-1)). A release adds one full closing noise (THEORY.md#release). The paper prints floor(Kn/(n-1)).
     """
     _check_ring(n_users, n_rounds)
     hops = n_rounds * n_users - 1
@@ -101,7 +101,7 @@ def expected_contributions(n_users: int, n_steps: int, cap: int | None = None) -
 def histogram_std(
     n_responses: int, n_buckets: int, gamma: float, n_random: int = 0, share: float | None = None
 ) -> float:
-    """Standard deviation of one debiased count h = (tau - (gamma N + R)/L) / (1 - gamma) (theory, section 5).
+    """Standard deviation of one debiased count h = (tau - (gamma N + R)/L) / (1 - gamma) (THEORY.md#debiasing).
 
     `share`: fraction of the true answers in that bucket; None takes the worse of 0 and 1 (variance is linear in it).
     """

@@ -50,7 +50,7 @@ log = logging.getLogger("node")
 GRACE_S = 0.3
 WARM_CHANNELS = 16  # connections kept open to peers met before
 LONG_TOKEN_BYTES = 1 << 16
-AHEAD, AHEAD_RING = 2, 3  # noises: one visit of a ring may need several (ADR 14)
+AHEAD, AHEAD_RING = 2, 3  # noises: one visit of a ring may need several (ADR 13)
 SLOW_NOISE_BYTES = 1 << 22  # from here on a token's noise takes longer to draw than peers should wait for an answer
 CROWD = 200  # among more users a peer is seldom met again, and every open connection costs both ends memory
 
@@ -91,7 +91,7 @@ def run(folder: Path, options: Options | None = None, public: Public | None = No
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    """uvloop where it is installed: a fifth more hops a second."""
+    """uvloop where it is installed: a fifth more hops per second."""
     if uvloop is None:
         return None
     factory: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
@@ -109,7 +109,7 @@ def _set_up_logging(name: str) -> None:
 
 async def _serve(bundle: Bundle, task: Task, data: LocalData, options: Options, crash: CrashAt | None) -> int:
     plan = bundle.public.plan
-    # As many random elements as cover a short window of randomised responses (theory.md 5).
+    # As many random elements as cover a short window of randomised responses (THEORY.md#cover-elements).
     refresh_dummies = max(1, math.ceil((plan.noise.gamma or 0.0) * (plan.n - 2)))
     worker = BoundTask(task, data, plan.unit_count, refresh_dummies)
     ctx = context(plan, bundle.me, worker, noise_every_visit=task.noise_every_visit)

@@ -1,6 +1,6 @@
 """A user's bundle, read and checked before anything starts: plan, identity, data.
 
-Refusals name the file and what to do. No value of the data ever appears in one (theory.md 8.5).
+Refusals name the file and what to do. No value of the data ever appears in one (THEORY.md#no-side-channel).
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Noise drawn ahead of the visits that will use it: no token waits for it (theory.md 8.3), and each is handed out once.
+"""Noise drawn ahead of the visits that will use it: no token waits for it (THEORY.md#noise-source), and each is handed
+out once.
 
 A long noise takes seconds. It is drawn by a thread, one at a time, so that its user answers peers and takes a token for
 which it has noise at hand. Only from a source that keeps nothing between two draws (the system's): whatever else draws

@@ -1,7 +1,7 @@
 """A task bound to one user's data: what the protocol core calls ``Worker``.
 
-All randomness of a visit is in its ``Supply``, drawn before the token arrives (theory.md 8.3). The supply also carries
-the source, for the few draws that belong to no visit (the starter's and the finisher's random elements).
+All randomness of a visit is in its ``Supply``, drawn before the token arrives (THEORY.md#noise-source). The supply
+also carries the source, for the few draws that belong to no visit (the starter's and the finisher's random elements).
 """
 
 from __future__ import annotations
@@ -123,11 +123,11 @@ class BoundTask:
         return Supply(Noise(np.stack(rows)), supply.source)
 
     def refresh(self, payload: Payload, supply: Supply, units: int, step: int) -> Mixed:
-        """Fresh noise, ``units`` components, for a token that is taken up again (theory.md 8.2)."""
+        """Fresh noise, ``units`` components, for a token that is taken up again (THEORY.md#one-token)."""
         task = self._task
         if not task.noise_only_is_dummy:
             return self.mix(payload, None, supply, units, step, False)
-        # Randomised response: as many uniformly random elements as cover a short window (theory.md 5).
+        # Randomised response: as many uniformly random elements as cover a short window (THEORY.md#cover-elements).
         draws = [task.noise_sum(task.draw(supply.source), 1, None) for _ in range(self._refresh_dummies)]
         dummies = sum(draws[1:], start=draws[0])
         return Mixed(task.apply(payload, None, dummies, step), None, dummies, self._refresh_dummies)

@@ -129,7 +129,7 @@ class Problem:
 def deal(dataset: Dataset, n_users: int, seed: int = 1, *, unit_intercept: bool = True) -> Problem:
     """Split, and deal the training rows out to users.
 
-    Rows get a constant for the intercept and are scaled to norm 1 as a whole (theory, section 7). With
+    Rows get a constant for the intercept and are scaled to norm 1 as a whole (THEORY.md#sgd-rows). With
     `unit_intercept=False` the constant is appended after scaling, as in the paper's experiments: norm sqrt(2).
     """
     constant = np.ones((len(dataset.labels), 1))

@@ -1,6 +1,6 @@
 """What every pair (u, v) of users lost on simulated walks: mean, best and worst epsilon, without keeping all pairs.
 
-The exposure of all pairs comes from `network_dp.exposure` (theory, section 2), row by row. n^2 square roots are kept:
+The exposure of all pairs comes from `network_dp.exposure` (THEORY.md#exposure), row by row. n^2 square roots are kept:
 beyond `PAIRS_USERS_MAX` users only the pairs among `SAMPLED_USERS` users are looked at; results say so.
 """
 

@@ -1,8 +1,8 @@
 """What every pair lost on a simulated walk of a histogram by randomised response (Alg. 5), path known.
 
-A cycle of v with m answers, c of them u's, is c windows of floor((m-c)/c) others (theory, section 5). Windows are
-composed by their Renyi moments, an upper bound that takes one product of matrices for all users u of one observer v;
-`network_dp.shuffle.cycles_epsilon` does one pair exactly, in seconds.
+A cycle of v with m answers, c of them u's, is c windows of floor((m-c)/c) others (THEORY.md#response-complete).
+Windows are composed by their Renyi moments, an upper bound that takes one product of matrices for all users u of one
+observer v; `network_dp.shuffle.cycles_epsilon` does one pair exactly, in seconds.
 """
 
 from __future__ import annotations

@@ -95,7 +95,7 @@ def _additive(task: AdditiveTask, data: list[LocalData], walk: Ints, contributin
 
 
 def _noise_components(plan: Plan, contributing: Bools) -> int:
-    """How many noise components an undisturbed walk adds in all (theory, sections 3, 4 and 6)."""
+    """How many noise components an undisturbed walk adds in all (THEORY.md#ring-noise-count, #release)."""
     if plan.walk.topology == "complete":
         return len(contributing) if plan.caps.past == "noise" else int(contributing.sum())
     released = plan.walk.release == "all"

@@ -16,7 +16,7 @@ from simulator.noise import NumpySource
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-#: 2/beta is 8 for the logistic loss on unit rows; every step size here is a contraction (theory, section 7).
+#: 2/beta is 8 for the logistic loss on unit rows; every step size here is a contraction (THEORY.md#sgd).
 STEP_SIZES = np.geomspace(1e-4, 4.0, 14)
 TUNING_RUNS = 8
 

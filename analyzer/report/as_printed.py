@@ -1,4 +1,4 @@
-"""What the paper's own theorems would state for a plan: shown beside what holds, never judged by (theory.md 9)."""
+"""What the paper's own theorems would state for a plan: shown to compare, never judged by (THEORY.md#printed)."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ def page(analysis: Analysis, together: Sequence[Check] = ()) -> str:
         + (_checks("All runs together", together) if together else "")
         + _collusions(analysis)
         + _cards(analysis)
-        + f"<footer>plan {plan.hash[:16]} · {escape(plan.noise.mechanism)} noise · theory.md and docs/ANALYZER.md "
+        + f"<footer>plan {plan.hash[:16]} · {escape(plan.noise.mechanism)} noise · docs/THEORY.md and docs/ANALYZER.md "
         "explain every rule</footer></main></body></html>"
     )
 

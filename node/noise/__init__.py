@@ -1,4 +1,4 @@
-"""Exact random noise on the integers, from the operating system's CSPRNG (theory 8.3, 8.4; ADR 0002)."""
+"""Exact random noise on the integers, from the operating system's CSPRNG (THEORY.md#noise-source, #grid; ADR 2)."""
 
 from node.noise.coins import Shape, bernoulli, uniform_below
 from node.noise.discrete import discrete_gaussian, discrete_laplace

@@ -1,4 +1,4 @@
-"""L-ary randomised response (theory 5): the truth with probability 1 - gamma, else a uniform bucket."""
+"""L-ary randomised response (THEORY.md#histograms): the truth with probability 1 - gamma, else a uniform bucket."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Where randomness comes from: uniform 64-bit words.
 
 Every sampler of this package is a deterministic function of such words, so the security of all noise rests on
-the one choice made here (theory 8.3).
+the one choice made here (THEORY.md#noise-source).
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Everybody who ever sent the token keeps its last bytes and watches. When the lease ends the user asks where it is;
 the one with the furthest hop among the reachable acts, the others wait on. It asks for promises to refuse every older
 epoch; with a majority it publishes the result if anybody reports one, else it re-issues its last bytes with one full
-fresh noise of its own (theory.md 8.2). Two majorities meet, so two results can never both become final.
+fresh noise of its own (THEORY.md#one-token). Two majorities meet, so two results can never both become final.
 """
 
 from __future__ import annotations

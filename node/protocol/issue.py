@@ -58,8 +58,8 @@ def start_walk(ctx: Context, state: State, epoch: Epoch, inputs: Inputs) -> Step
 
 
 def reissue(ctx: Context, state: State, inputs: Inputs) -> Step:
-    """The last bytes again, under the new epoch, with one full fresh noise of this user's own (theory.md 8.2), or as
-    many as the next user needs."""
+    """The last bytes again, under the new epoch, with one full fresh noise of this user's own (THEORY.md#one-token),
+    or as many as the next user needs."""
     custody = state.durable.custody
     if custody is None:
         return start_walk(ctx, state, state.bid, inputs)

@@ -1,4 +1,4 @@
-"""Where the token goes next, and how much noise must be in it (theory.md 2, 3, 6).
+"""Where the token goes next, and how much noise must be in it (THEORY.md#absent-users, #ring, #release).
 
 Nothing here looks at data or at the payload: the path never depends on them.
 """
@@ -38,8 +38,9 @@ def live(ctx: Context, state: State, now: float) -> Sequence[int]:
 def choose(ctx: Context, state: State, step: int, inputs: Inputs, *, barred: frozenset[int]) -> Route | None:
     """The next user after a visit at ``step``; None when too few users are alive to go on.
 
-    Complete graph: uniform over the users not known to be down, the sender included (theory.md 2). Ring: the next
-    position whose user is not known to be down. ``barred`` users are at their edge cap and the bytes are fixed.
+    Complete graph: uniform over the users not known to be down, the sender included (THEORY.md#absent-users). Ring:
+    the next position whose user is not known to be down. ``barred`` users are at their edge cap and the bytes are
+    fixed.
     """
     if ctx.ring:
         return _next_position(ctx, state, step, inputs.now)
@@ -65,7 +66,7 @@ def pass_by(ctx: Context, token: Token, position: int, route: Route, times: int 
     """Raise W_r by a full noise for every user between ``position`` and the route's: it misses a round.
 
     When it comes back, its window holds as many contributions of everybody else as rounds, c of them; with c full
-    noises in it, it is worth c^2 / c, what c windows of one round would be worth: S <= K whoever is skipped (ADR 14).
+    noises in it, it is worth c^2 / c, what c windows of one round would be worth: S <= K whoever is skipped (ADR 13).
     ``times`` = -1 takes it back, for bytes that go elsewhere.
     """
     if not ctx.ledger or route.step == position + 1:
@@ -82,11 +83,12 @@ def units_of(ctx: Context, token: Token, receiver: int) -> int:
 
 
 def units_for(ctx: Context, token: Token, receiver: int) -> int:
-    """Noise components this hop adds, by the ledger rule of theory.md 3: the receiver finds one full foreign noise, and
-    one more for every time it was passed by.
+    """Noise components this hop adds, by the ledger rule (THEORY.md#ring-ledger): the receiver finds one full foreign
+    noise, and one more for every time it was passed by.
 
     Each hop adds ``share``; before sending to r the sender brings W - W_r up to a full noise. Share 0 is Alg. 1, share
-    1 of n - 1 the spread variant. On a release (``FINISH``) everybody but the finisher is a receiver (theory.md 6).
+    1 of n - 1 the spread variant. On a release (``FINISH``) everybody but the finisher is a receiver
+    (THEORY.md#release).
     """
     return ctx.share + missing_units(ctx, token, receiver, ctx.share)
 

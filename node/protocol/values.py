@@ -55,7 +55,8 @@ NO_HOP = Hop(NO_EPOCH, -1)
 class Token(NamedTuple):
     """What travels: the payload, and public counts that everybody may know.
 
-    ``noise_units`` is W of theory.md 3 and ``ledger`` holds W_r of every user r (ring sums only, else empty).
+    ``noise_units`` is W of THEORY.md#ring-ledger, and ``ledger`` holds W_r of every user r (ring sums only, else
+    empty).
     """
 
     payload: Payload

@@ -125,7 +125,8 @@ def next_index(ctx: Context, durable: Durable, hop: Hop) -> int:
 
 
 def _opened(ctx: Context, token: Token, inputs: Inputs) -> tuple[Token, Payload | None]:
-    """The first contributor adds the random elements that cover its short window, and says which (theory.md 5).
+    """The first contributor adds the random elements that cover its short window, and says which
+    (THEORY.md#cover-elements).
 
     Its own, whoever sent the empty token: elements that the next receiver drew itself would hide nothing from it."""
     if token.contributions:
@@ -222,7 +223,8 @@ def _compose(ctx: Context, state: State, draft: Draft, route: Route, inputs: Inp
 def _with_noise(ctx: Context, draft: Draft, units: int, inputs: Inputs, *, closing: bool) -> Draft:
     """The draft with enough pre-drawn noise for this hop; none is taken where none is owed.
 
-    What a visit took it keeps, whatever its route becomes: no noise is ever drawn twice for it (theory.md 8.1)."""
+    What a visit took it keeps, whatever its route becomes: no noise is ever drawn twice for it
+    (THEORY.md#noise-once)."""
     if not units and not closing:
         return draft
     supply = inputs.supply() if draft.supply is None else draft.supply
@@ -260,7 +262,7 @@ def _with(ledger: tuple[int, ...], user: int, seen: int) -> tuple[int, ...]:
 def _top_up(ctx: Context, state: State, route: Route, inputs: Inputs) -> State:
     """Re-route bytes that are fixed, because they (may) have left. The new receiver may need more noise.
 
-    Who refused them saw them: in the ledger its next increment starts there (theory.md 8.2).
+    Who refused them saw them: in the ledger its next increment starts there (THEORY.md#one-token).
     """
     durable, custody = state.durable, state.durable.custody
     assert custody is not None

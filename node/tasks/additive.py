@@ -1,4 +1,5 @@
-"""Tasks whose token is a sum of integers on the public grid, with discrete noise (theory 3, 4, 8.4)."""
+"""Tasks whose token is a sum of integers on the public grid, with discrete noise
+(THEORY.md#ring, #complete-sum, #grid)."""
 
 from __future__ import annotations
 

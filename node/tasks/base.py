@@ -3,7 +3,7 @@
 A task is pure: no clock, no socket, no file, no state. Randomness comes in as a `Source`, so a seed replays it. One
 visit of the token, in order:
 
-1. `draw`, before the token arrives: everything random of this visit, independent of data and token (theory 8.3).
+1. `draw`, before the token arrives: everything random of this visit, blind to data and token (THEORY.md#noise-source).
 2. `validate` what was received.
 3. `contribution`: what the user's data says.
 4. `noise_sum`: what the noise adds. How many components it takes may depend on who comes next (the ring's noise
@@ -30,7 +30,7 @@ Payload = NDArray[np.int64] | NDArray[np.float64]
 
 
 class TaskError(ValueError):
-    """A task cannot work with what it was given. The text never holds a value of data, token or noise (theory 8.5)."""
+    """A task cannot work with what it was given. The text holds no value (THEORY.md#no-side-channel)."""
 
 
 class PayloadError(TaskError):
@@ -39,7 +39,7 @@ class PayloadError(TaskError):
 
 @dataclass(frozen=True)
 class Noise:
-    """All randomness of one visit, drawn once (theory 8.1).
+    """All randomness of one visit, drawn once (THEORY.md#noise-once).
 
     `units` has one row per noise component; a visit that needs j components uses the first j rows, so a change of
     mind about j adds or drops components but redraws none.
@@ -90,7 +90,8 @@ class Task(Protocol):
     closing_dummies: int  # random elements in `closing`
 
     def prepare(self, table: Table) -> LocalData:
-        """Check and clip the user's data, before the run (theory 8.6); DataError names file, row and column."""
+        """Check and clip the user's data, before the run (THEORY.md#blind-routing); DataError names file, row and
+        column."""
         ...
 
     def initial(self, source: Source) -> Payload:
@@ -122,7 +123,8 @@ class Task(Protocol):
         ...
 
     def closing(self, source: Source) -> Payload | None:
-        """Random elements the last user adds before a release (theory 5), or None when the task has none."""
+        """Random elements the last user adds before a release (THEORY.md#cover-elements), or None when the task has
+        none."""
         ...
 
     def finish(self, payload: Payload, tally: Tally) -> Mapping[str, Any]:

@@ -1,8 +1,8 @@
 """Reading one user's data file: CSV, NPY or JSON lines, into a table of finite numbers.
 
-A refusal names file, row and column, and never what stands there: error texts end up in logs (theory 8.5). So
-columns have numbers, not names (a file without a header would give its first values as names), and errors are raised
-`from None`, since the parser's own message would quote the value.
+A refusal names file, row and column, and never what stands there: error texts end up in logs
+(THEORY.md#no-side-channel). So columns have numbers, not names (a file without a header would give its first values as
+names), and errors are raised `from None`, since the parser's own message would quote the value.
 """
 
 from __future__ import annotations
@@ -41,7 +41,8 @@ class Table:
 
 
 def load_table(path: Path) -> Table:
-    """The table in a .csv, .npy or .jsonl file. Every cell is checked here, before the run (theory 8.6)."""
+    """The table in a .csv, .npy or .jsonl file. Every cell is checked here, before the run
+    (THEORY.md#blind-routing)."""
     readers = {".csv": _read_csv, ".npy": _read_npy, ".jsonl": _read_json_lines}
     reader = readers.get(path.suffix.lower())
     if reader is None:

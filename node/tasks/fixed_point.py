@@ -1,4 +1,4 @@
-"""Fixed point: how numbers become integers on the public grid, and why they can never overflow (theory 8.4)."""
+"""Fixed point: how numbers become integers on the public grid, and why they can never overflow (THEORY.md#grid)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from network_dp.plan import CustomTask, HistogramTask, Plan, PlanError, SgdTask, SumTask
 
-SIGMA_STEPS_MIN = 1 << 10  # the Gaussian formulas hold from here on (theory 8.4)
+SIGMA_STEPS_MIN = 1 << 10  # the Gaussian formulas hold from here on (THEORY.md#grid)
 SIGMA_STEPS_MAX = 1 << 50  # the sampler's reach
 PAYLOAD_LIMIT = 3 << 61  # a coordinate beyond it is no sum of honest users' numbers, nor can it be computed with
 ADDITION_LIMIT = 1 << 61  # most that one visit may add, so that received + added fits int64

@@ -1,4 +1,5 @@
-"""Histograms over buckets 0 .. L-1: by randomised response (Alg. 2 and 5), or as a Gaussian vector sum (theory 5)."""
+"""Histograms over buckets 0 .. L-1: by randomised response (Alg. 2 and 5), or as a Gaussian sum
+(THEORY.md#histograms)."""
 
 from __future__ import annotations
 
@@ -50,7 +51,7 @@ class ResponseHistogram:
 
     The contribution is the one-hot truth and the noise is the difference to what is said, so their sum is the
     response. The coins (lie or not, and which bucket) are drawn before the token arrives. On the ring R1 = ceil(gamma
-    (n-2)) uniform elements cover each end (theory 5).
+    (n-2)) uniform elements cover each end (THEORY.md#cover-elements).
     """
 
     dtype: Literal["int64", "float64"] = "int64"
@@ -124,7 +125,8 @@ class ResponseHistogram:
 
 
 def debias(counts: Payload, gamma: float, tally: Tally) -> NDArray[np.float64]:
-    """h_l = (tau_l - (gamma N + R) / L) / (1 - gamma) after N responses and R uniform elements (theory 5)."""
+    """h_l = (tau_l - (gamma N + R) / L) / (1 - gamma) after N responses and R uniform elements
+    (THEORY.md#debiasing)."""
     uniform_share = (gamma * tally.contributions + tally.dummies) / len(counts)
     return (counts.astype(np.float64) - uniform_share) / (1 - gamma)
 

@@ -1,7 +1,7 @@
 """Projected noisy SGD on a convex loss (Alg. 4): tau <- Pi(tau - eta_t (gradient + noise)).
 
 Amplification needs every step to be a contraction: convex and beta-smooth loss, eta_t <= 2/beta, and no gradient
-clipping. So the rows are bounded instead: scaled to norm 1, the intercept's constant included (theory 7).
+clipping. So the rows are bounded instead: scaled to norm 1, the intercept's constant included (THEORY.md#sgd-rows).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Sgd:
     """The payload is the model; a contribution is the gradient of the user's average loss.
 
     Gradient and noise are multiples of a grid of about 2^-40 sigma, and float64 holds their sum exactly, so the noisy
-    gradient has no low-order digits for the data to shine through (theory 8.4).
+    gradient has no low-order digits for the data to shine through (THEORY.md#grid).
     """
 
     dtype: Literal["int64", "float64"] = "float64"

@@ -2,7 +2,7 @@
 
 That a token was taken on a warm stream is told up to ``LATE_S`` later: the token is on its way, and nobody waits to
 hear of it. An answer settles its question and all before it, because a "no" is never late. So on a busy walk one answer
-stands for many (docs/adr/0015).
+stands for many (docs/adr/0014).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What one user could compute from everything it saw: the exposure of every other user must be finite (theory.md 2)."""
+"""What one user could compute from all it saw: every other user's exposure is finite (THEORY.md#exposure-general)."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def exposures(sights: Sequence[Content], full: int) -> dict[int, float]:
 
 
 def ring_ceiling(sights: Sequence[Content], rounds: int) -> float:
-    """What a ring's noise rule promises: S <= K from the tokens of one branch (ADR 14). Each token seen beside it is
+    """What a ring's noise rule promises: S <= K from the tokens of one branch (ADR 13). Each token seen beside it is
     allowed as many more as it holds new contributions of one user."""
     branch, beside = list[Content](), list[Content]()
     for sight in reversed(sights):

@@ -1,4 +1,4 @@
-"""What must hold after every step (theory.md 8, design.md Custody); the first breach ends the schedule."""
+"""What must hold after every step (THEORY.md#rules, PROTOCOL.md#custody); the first breach ends the schedule."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ class Tally:
 
     @property
     def law_p_value(self) -> float:
-        """Chi-square test that the next user is uniform over those open to the draw (theory.md 2)."""
+        """Chi-square test that the next user is uniform over those open to the draw (THEORY.md#absent-users)."""
         from scipy.stats import chi2
 
         statistic, freedom = 0.0, 0

@@ -52,7 +52,7 @@ Seen: network DP falls as 1/sqrt(n) when the number of contributions is fixed (d
 n = {crossing:.0f}. The solid curves follow the authors' code, which bounds visits by T/n + sqrt(3T/2 ln(1/delta)):
 that grows with n. With the paper's own N_v (dotted) it does not.
 Deltas differ: 2e-5 or more for network, 1e-5 for local.
-None of this is a valid guarantee (theory, section 9).""",
+None of this is a valid guarantee (THEORY.md#printed).""",
     )
 
 

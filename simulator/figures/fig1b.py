@@ -99,7 +99,7 @@ def _notes(flavour: Flavour, n: int, n_walks: int, last: Losses) -> str:
         return f"""Fig. 1b, published flavour: {n_walks} walks, all pairs; mean, bars from best to worst pair.
 {seen}
 The authors' formulas: local DP by advanced composition, several times looser than exact; network losses get a larger
-delta and miss repeated contributions in a cycle (theory, section 9)."""
+delta and miss repeated contributions in a cycle (THEORY.md#printed)."""
     return f"""Fig. 1b, audited: {n_walks} walks, all pairs; mean, bars from best to worst pair.
 Network: exact epsilon at delta {DELTA:g} of what v saw of u on the actual walk, which everybody may know; not released.
 Local: exact, same noise, same delta. Triangles: bound before the run if the path were hidden, which TLS does not give.

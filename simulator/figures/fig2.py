@@ -158,7 +158,7 @@ def _notes(flavour: Flavour, data: str, trained: list[Trained]) -> str:
     if flavour == "published":
         lines.append(
             "The authors' noise and step sizes, their clipping of the noisy gradient to 0.4: recognisable, but not a "
-            "guarantee (theory, section 9)."
+            "guarantee (THEORY.md#printed)."
         )
     else:
         lines.append(

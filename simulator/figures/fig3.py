@@ -98,9 +98,9 @@ def _notes(flavour: Flavour, n: int, n_walks: int, network: Spread, local: Sprea
         return f"""Fig. 3, published flavour: {n_walks} walks, all pairs; mean, bars from best to worst pair.
 {seen}
 The authors' formulas: generic shuffling bounds (Balle et al. 2019) inside amplification by subsampling; local DP by
-advanced composition. Not valid guarantees (theory, section 9)."""
+advanced composition. Not valid guarantees (THEORY.md#printed)."""
     return f"""Fig. 3, audited: {n_walks} walks, all pairs; mean, bars from best to worst pair.
 {BUCKETS}-ary randomised response, delta {DELTA:g} for all. Network: Renyi bound of the actual cycles, path known, not
-released (theory, section 5). Local: exact composition. Triangles: bound before the run if the path were hidden, which
-TLS does not give.
+released (THEORY.md#response-complete). Local: exact composition. Triangles: bound before the run if the path were
+hidden, which TLS does not give.
 {seen}"""

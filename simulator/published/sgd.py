@@ -1,6 +1,6 @@
 """The noise of the paper's Fig. 2 as the authors' code chooses it, and what that code does with it.
 
-Wrong in it (theory, section 9): gradients have sensitivity 2 L, the code uses L for local and network; 2 K instead of
+Wrong in it (THEORY.md#printed): gradients have sensitivity 2 L, the code uses L for local and network; 2 K instead of
 4 K in the network search; the NOISY gradient is clipped to L = 0.4, which the theory does not cover (unclipped rows
 with an intercept have L = sqrt(2)). For few contributions only, K < n ln(1/delta) / (2 ln n), as in the paper.
 """

@@ -4,7 +4,7 @@ Their model: v sees only the token. A cycle of m steps costs every user subsampl
 have taken part; the user v sent to and the user v received from certainly took part: loss(m), or twice that if they are
 the same user. A pair's losses are composed over v's cycles. So all users but the few neighbours of v lose the same.
 
-Wrong in it (theory, section 9): a user may take part several times in one cycle; m counts v's own noise; the rate is
+Wrong in it (THEORY.md#printed): a user may take part several times in one cycle; m counts v's own noise; the rate is
 1/(n-1); delta differs between the network and the local curve.
 """
 

@@ -1,4 +1,5 @@
-"""A dumb, independent writer of view logs: one walk in one loop, straight from theory.md, no code of node or analyzer.
+"""A dumb, independent writer of view logs: one walk in one loop, straight from docs/THEORY.md, no code of node or
+analyzer.
 
 It can lose a token (the previous holder re-issues it), be refused once, skip dead ring users, and cheat on purpose.
 """
@@ -138,7 +139,7 @@ class Walk:
         return [round(x / self.plan.noise.grid) for x in self.data[user]]
 
     def units(self, sender: int, to: int | None) -> int:
-        """How many noise components this send carries (theory.md 3; ``to`` None: the finish)."""
+        """How many noise components this send carries (THEORY.md#ring-ledger; ``to`` None: the finish)."""
         if not self.ring or self.sgd or self.rr:
             return 1
         full, share, w, seen = self.plan.unit_count, int(self.plan.noise.spread), self.token["w"], self.token["seen"]
@@ -283,7 +284,7 @@ class Walk:
                 return holder, position
             self.log(user, "peer", peer=self.names[holder], state="down")
             if not self.faults.forget_rounds:
-                seen = self.token["seen"]  # who misses a round finds a full noise more when it is back (ADR 14)
+                seen = self.token["seen"]  # who misses a round finds a full noise more when it is back (ADR 13)
                 self.token = {**self.token, "seen": {**seen, holder: seen.get(holder, 0) + self.plan.unit_count}}
         return None, self.plan.total_steps + 1
 

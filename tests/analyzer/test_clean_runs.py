@@ -63,7 +63,8 @@ def sent_again(run, before):
 
 
 def test_more_noise_for_the_same_hop_is_no_redrawn_noise(tmp_path):
-    """Refused, topped up for somebody else who is down, and back to the first receiver: theory.md 8.1 allows it."""
+    """Refused, topped up for somebody else who is down, and back to the first receiver: THEORY.md#noise-once allows
+    it."""
     write_run(tmp_path, plan_text("ring", 5, 4), 1)
     sent_again(tmp_path, lambda x: {"units": 0, "noise": [0], "sent": [x["sent"][0] - x["noise"][0]]})
     (analysis,) = analyze_runs([tmp_path]).runs
@@ -112,7 +113,7 @@ def test_honest_runs_pass_whatever_the_seed(tmp_path, plan):
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
 def test_at_least_999_of_1000_honest_runs_pass(tmp_path):
-    """The checks together cry wolf with probability below 1e-5 a run, so not even one of 1000 should."""
+    """The checks together cry wolf with probability below 1e-5 per run, so not even one of 1000 should."""
     kinds = len(HONEST)
     failed = [failed_among(tmp_path / plan, HONEST[plan], range(i, 1000, kinds)) for i, plan in enumerate(HONEST)]
     assert sum(map(len, failed)) <= 1, failed

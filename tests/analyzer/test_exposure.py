@@ -145,7 +145,7 @@ def test_answers_that_were_seen_are_counted_once_and_never_cost_more_than_local_
 
 
 def test_a_ring_of_responses_costs_what_its_plan_promises(tmp_path):
-    """Without faults the worst pair meets exactly the windows of theory.md 5."""
+    """Without faults the worst pair meets exactly the windows of THEORY.md#histograms."""
     write_run(tmp_path, plan_text("ring", 6, 4, **RESPONSES), 1)
     assert analysis_of(tmp_path).privacy.worst_epsilon == pytest.approx(shuffle.ring_epsilon(6, 4, 4, 0.3, 1e-6))
 

@@ -184,7 +184,7 @@ AWAY = frozenset({10, 14})  # n = 5: one user misses the turn of a noise, anothe
 
 
 def test_two_rounds_under_one_noise_are_found(tmp_path):
-    """A full noise in every window is not enough for a user that was away for a round (ADR 14)."""
+    """A full noise in every window is not enough for a user that was away for a round (ADR 13)."""
     write_run(tmp_path, plan_text("ring", 5, 3), 1, Faults(away=AWAY, forget_rounds=True))
     check = check_of(tmp_path, "foreign")
     assert "1 of 2" in check.evidence[0].text

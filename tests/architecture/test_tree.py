@@ -43,7 +43,7 @@ def inside(module: str, package: str) -> bool:
     return module == package or module.startswith(package + ".")
 
 
-#: package -> packages of ours it may import (design.md, Folders); the longest matching package decides
+#: package -> packages of ours it may import (ARCHITECTURE.md#folders); the longest matching package decides
 ALLOWED = {
     "network_dp": ("network_dp",),
     "node.noise": ("node.noise",),

@@ -151,7 +151,7 @@ def no_noise_redrawn(town: Town) -> None:
 
 
 def increments_covered(town: Town, branch: list[Hop]) -> None:
-    """Between two sights of a user, others that added data added at least one full noise (theory.md 3, 6)."""
+    """Between two sights of a user, others that added data added at least one full noise (THEORY.md#ring, #release)."""
     full = town.plan.unit_count
     for name in town.names:
         data = noise = 0

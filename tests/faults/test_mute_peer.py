@@ -73,7 +73,7 @@ def test_a_peer_that_accepts_and_never_answers_is_given_up_by_a_vote(mute: tuple
     town.until("the others have a result", lambda: all((town.state(n) / "result.json").exists() for n in others))
     check(town, everybody=False)
     assert peer.tokens and town.reissues()
-    # Each token it swallowed was seen (theory.md 8.2): it must not be fed one copy after the other.
+    # Each token it swallowed was seen (THEORY.md#one-token): it must not be fed one copy after the other.
     assert len(town.reissues()) <= (town.plan.walk.rounds or 0)
     by_bytes = len(set(peer.tokens))
     sent = [r for name in others for r in town.of_kind(name, "sent") if r.fields["to"] == "user-2"]

@@ -16,7 +16,7 @@ from simulator.figures.base import Figure, Settings
 
 QUICK = Settings(quick=True)
 
-#: n: (network mean, least, greatest, local mean), eps0 = 0.1, T = 100 n, 10 walks (theory, section 9)
+#: n: (network mean, least, greatest, local mean), eps0 = 0.1, T = 100 n, 10 walks (THEORY.md#printed-figures)
 PUBLISHED = {
     5: (2.392, 1.679, 3.151, 6.716),
     20: (0.776, 0.504, 1.609, 6.720),

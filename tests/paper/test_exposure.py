@@ -1,4 +1,4 @@
-"""Exposure (theory, section 2) against dumb oracles: one pair and one step at a time, and exact linear algebra."""
+"""Exposure (THEORY.md#exposure) against dumb oracles: one pair and one step at a time, and exact linear algebra."""
 
 import itertools
 import math
@@ -173,7 +173,7 @@ def test_general_rule_is_infinite_when_a_difference_shows_raw_data():
 
 
 def ring_observations(n, rounds, v, released):
-    """Alg. 1 with the position rule of theory section 3; closing noise on a release; v's own part removed."""
+    """Alg. 1 with the position rule of THEORY.md#ring; closing noise on a release; v's own part removed."""
     seen, counts, noises, last = [], {}, {}, None
     for position in range(1, n * rounds + 1):
         holder = (position - 1) % n

@@ -1,4 +1,5 @@
-"""Histograms (theory, section 5; the paper's Thm 2 and its complete-graph analogue) against exhaustive enumeration."""
+"""Histograms (THEORY.md#histograms; the paper's Thm 2 and its complete-graph analogue) against exhaustive
+enumeration."""
 
 import itertools
 import math

@@ -1,6 +1,6 @@
-"""Ex-ante bounds on the complete graph (theory, section 2; the paper's Thm 3 and Thm 4 made valid).
+"""Ex-ante bounds on the complete graph (THEORY.md#before-a-run; the paper's Thm 3 and Thm 4 made valid).
 
-Oracles: every path of tiny walks with its exact exposure, the theory page's recursions typed naively, Monte Carlo.
+Oracles: every path of tiny walks with its exact exposure, the recursions of docs/THEORY.md typed naively, Monte Carlo.
 """
 
 import itertools
@@ -285,7 +285,7 @@ def test_no_noise_is_infinite_with_a_reason_and_nonsense_raises():
 
 
 def test_visits_is_the_exact_binomial_quantile_where_chernoff_fails():
-    """T = n = 1000, delta_hat = 1e-6: theory section 9. The exact quantile is the least that holds."""
+    """T = n = 1000, delta_hat = 1e-6: THEORY.md#printed. The exact quantile is the least that holds."""
     count = bounds.visits(1000, 1000, 1e-6)
     assert binom.sf(count, 1000, 1e-3) <= 1e-6 < binom.sf(count - 1, 1000, 1e-3)
     chernoff = 1 + math.sqrt(3 * 1 * math.log(1e6))

@@ -1,4 +1,4 @@
-"""What the paper printed: reproduced, and each audited mistake shown to be one (theory, section 9)."""
+"""What the paper printed: reproduced, and each audited mistake shown to be one (THEORY.md#printed)."""
 
 import ast
 import math

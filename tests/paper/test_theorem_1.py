@@ -1,4 +1,4 @@
-"""Thm 1 and Remark 1, the real sum on a ring: what was printed, and where it is wrong (theory, sections 3 and 9)."""
+"""Thm 1 and Remark 1, the real sum on a ring: what was printed, and where it is wrong (THEORY.md#ring, #printed)."""
 
 import pytest
 

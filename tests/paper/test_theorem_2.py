@@ -1,4 +1,5 @@
-"""Thm 2 and Alg. 2, the histogram on a ring: what was printed, and where it is wrong (theory, sections 5 and 9)."""
+"""Thm 2 and Alg. 2, the histogram on a ring: what was printed, and where it is wrong
+(THEORY.md#histograms, #printed)."""
 
 from network_dp import printed
 

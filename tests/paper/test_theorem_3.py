@@ -1,4 +1,4 @@
-"""Thm 3, the sum on the complete graph: what was printed, and where it is wrong (theory, sections 4 and 9)."""
+"""Thm 3, the sum on the complete graph: what was printed, and where it is wrong (THEORY.md#complete-sum, #printed)."""
 
 import math
 

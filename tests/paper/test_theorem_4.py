@@ -1,4 +1,4 @@
-"""Thm 4, SGD: what was printed, and where it is wrong (theory, sections 7 and 9)."""
+"""Thm 4, SGD: what was printed, and where it is wrong (THEORY.md#sgd, #printed)."""
 
 import math
 

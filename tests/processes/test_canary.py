@@ -1,4 +1,4 @@
-"""No value of data, noise or token leaves a user's own view log, journal and result (theory 8.5)."""
+"""No value of data, noise or token leaves a user's own view log, journal and result (THEORY.md#no-side-channel)."""
 
 from __future__ import annotations
 

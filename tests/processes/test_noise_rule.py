@@ -38,7 +38,8 @@ def _ran(
 def test_ring_noises_are_ceil_of_kn_minus_one_over_n_minus_one(
     n: int, rounds: int, release: str, tmp_path: Path
 ) -> None:
-    """K n - 1 hops with noise at hops 1, n, 2n-1, ..., and one full noise more on a release (theory 3, 6)."""
+    """K n - 1 hops with noise at hops 1, n, 2n-1, ..., and one full noise more on a release
+    (THEORY.md#ring, #release)."""
     ran = _ran(tmp_path, n, {"topology": "ring", "rounds": rounds, "release": release})
     noisy = [visit.step for visit in ran.walk[:-1] if visit.left["units"]]
     assert noisy == list(range(1, n * rounds, n - 1))

@@ -1,5 +1,5 @@
-"""The ring's noise rule (theory 3, ADR 14): whoever is skipped or refuses, every increment holds a full foreign noise,
-and as many of them as it holds contributions of one user, so that S <= K."""
+"""The ring's noise rule (THEORY.md#ring, ADR 13): whoever is skipped or refuses, every increment holds a full foreign
+noise, and as many of them as it holds contributions of one user, so that S <= K."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_every_increment_holds_a_full_foreign_noise_under_all_skips_and_refusals
 def test_a_ring_of_k_rounds_shows_at_most_k_whoever_is_skipped_and_comes_back(
     n: int, rounds: int, deeds: int, spread: bool, release: bool
 ) -> None:
-    """Theory 3 and 6: S <= K for every pair, under every pattern of deaths, returns and refusals."""
+    """THEORY.md#ring, #release: S <= K for every pair, under every pattern of deaths, returns and refusals."""
     ctx = ring(n, spread, release)
     worst, walked = 0.0, 0
     for pattern in product(range(deeds), repeat=n * rounds - 1):

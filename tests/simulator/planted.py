@@ -1,4 +1,4 @@
-"""Bugs to plant into the protocol core: each is one way custody systems go wrong (issue 3, point 8)."""
+"""Bugs to plant into the protocol core: each is one way custody systems go wrong."""
 
 from __future__ import annotations
 
