@@ -79,7 +79,7 @@ class Token(NamedTuple):
 
 def gap_before(size: int) -> int:
     """Where a long token of this size begins in its block of memory, or in its file. Its end, which is its last
-    number's, is then at a multiple of eight: reckoning with numbers that lie across such places takes half as long
+    number's, is then at a multiple of eight: arithmetic on numbers that lie across such places takes half as long
     again."""
     return -size % PAGE_BYTES
 

@@ -1,4 +1,4 @@
-"""Long arrays a piece at a time, on two cores: while a user reckons with a long token, no other user has work.
+"""Long arrays a piece at a time, on two cores: while a user computes with a long token, no other user has work.
 
 A piece stays in a core's cache from one pass over it to the next. numpy lets the other thread run meanwhile.
 """

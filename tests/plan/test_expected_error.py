@@ -62,6 +62,6 @@ def test_a_norm_bounds_the_spread_of_the_values_in_place_of_the_box() -> None:
     assert expected_error(normed) == pytest.approx(expected_error(boxed))
 
 
-def test_a_long_walk_is_reckoned_in_no_time() -> None:
+def test_a_long_walk_is_computed_in_no_time() -> None:
     plan = _plan({"topology": "complete", "steps": 10**9}, {"contributions": 10**8}, n=10)
     assert expected_contributions(plan) == pytest.approx(1e9, rel=1e-3)

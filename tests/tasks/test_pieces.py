@@ -1,4 +1,4 @@
-"""Long payloads, reckoned with in pieces and on two cores: the same numbers as at once."""
+"""Long payloads, computed in pieces and on two cores: the same numbers as at once."""
 
 from __future__ import annotations
 
