@@ -17,7 +17,7 @@ from network_dp import __version__, view
 from network_dp.plan import PlanError
 from network_dp.plan_reader import is_address
 from network_dp.untrusted import FormatError, read_text, shortened, toml
-from node import result_file
+from node import in_step, result_file
 from node.config import Bundle, Public, context, read_bundle
 from node.crash import CrashAt
 from node.dice import sources
@@ -136,8 +136,6 @@ async def _with_journal(
         log.warning("cut %d bytes of an unfinished record off the journal", journal.repaired_bytes)
     if journal.damaged:
         log.warning("the journal was damaged; it is kept as journal.damaged, and this user starts over")
-    if options.rejoin and not journal.durable.rejoined:
-        journal.mark_rejoined()
     life = _count_life(bundle.state / "lives")
     source, dice = sources(plan.insecure_seed, f"{bundle.name} {plan.run_number}", life)
     frame = Frame(plan.run_id, plan.hash)
@@ -157,6 +155,7 @@ async def _with_journal(
         insecure=plan.insecure_seed is not None,
     )
     view_log = ViewLog(bundle.state / "view.jsonl", header)
+    in_step.begin(journal, view_log, rejoin=options.rejoin, wall_time=time.time())
     view_log.append(view.encode("start", life=life, time=time.time()))
     if journal.fresh and data.clipped:
         view_log.append(view.encode("clipped", count=data.clipped))

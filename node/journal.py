@@ -14,11 +14,13 @@ import fcntl
 import os
 import time
 from collections.abc import Mapping
+from functools import reduce
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from node import records
 from node.errors import CorruptJournalError, DiskFullError, LockedError
+from node.in_step import Lines, lines_of
 from node.protocol.digests import digest
 from node.protocol.machine import apply, merge
 from node.protocol.messages import Result
@@ -94,12 +96,12 @@ def _is_whole(data: bytes, at: int) -> bool:
     return True
 
 
-def replay(data: bytes, start: Durable, where: Path) -> tuple[Durable, int]:
-    """The state after all whole records, and the length of the file up to there.
+def replay(data: bytes, where: Path) -> tuple[list[dict[str, Any]], int]:
+    """The changes of all whole records, and the length of the file up to there.
 
     A torn record is the last: behind it is nothing whole, only zeros (a file made long ahead) and pieces of itself.
     """
-    durable, at, view = start, len(MAGIC), memoryview(data)
+    history, at, view = list[dict[str, Any]](), len(MAGIC), memoryview(data)
     while at < len(data):
         if not any(view[at:]):
             break
@@ -121,8 +123,9 @@ def replay(data: bytes, start: Durable, where: Path) -> tuple[Durable, int]:
                 break
             text = f"{where}: damaged at byte {at} ({error}). Restore this disk, or come back with --rejoin."
             raise CorruptJournalError(text) from None
-        durable, at = apply(durable, changes), end
-    return durable, at
+        history.append(changes)
+        at = end
+    return history, at
 
 
 def _locked(folder: Path) -> int:
@@ -151,6 +154,7 @@ class Journal:
         self._waiting: Mapping[str, Any] = {}
         self._shelf = Shelf(folder, sync=sync)
         self._long: Mapping[str, _Long] = {}  # field -> what of it is shelved
+        self.lines: Mapping[int, Lines] = {}  # of the view log, by visit, since the last compaction
         self.damaged = False  # was the journal unreadable, and set aside?
         self.n_records = 0  # written by this process
         try:
@@ -176,6 +180,7 @@ class Journal:
         os.link(self._path, damaged)
         self.damaged, self.fresh, self.repaired_bytes = True, False, 0
         self.durable, self._long, self._compact_at = start._replace(rejoined=True), {}, 0
+        self.lines = {}
         if not self.compact(self.durable):
             raise DiskFullError(f"{self._path}: no space for a new journal")
 
@@ -187,8 +192,9 @@ class Journal:
             data = MAGIC
         if not data.startswith(MAGIC):
             raise CorruptJournalError(f"{self._path} is not a journal of this version")
-        durable, self._size = replay(data, start, self._path)
-        self.durable = self._fetched(durable)
+        history, self._size = replay(data, self._path)
+        self.lines = lines_of(history)
+        self.durable = self._fetched(reduce(apply, history, start))
         self.repaired_bytes = len(data[self._size :].rstrip(b"\0"))
         self.fresh = self._size == len(MAGIC)
         self._cut_off()
@@ -277,9 +283,8 @@ class Journal:
             with contextlib.suppress(OSError):
                 self._shelf.make_room(size)
 
-    def mark_rejoined(self) -> None:
-        """Give up whatever this disk says about tokens in hand: from now on a receiver only."""
-        changes = {"rejoined": True, "custody": None}
+    def amend(self, changes: Mapping[str, Any]) -> None:
+        """Change what was read, before anything happens."""
         self.append(changes, sync=True)
         self.durable = apply(self.durable, changes)
 

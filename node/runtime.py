@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from node import in_step
 from node.errors import DiskFullError
 from node.hashing import digest_on_two_cores
 from node.journal import Journal
@@ -140,8 +141,7 @@ class Runtime:
         if effects and isinstance(effects[0], Persist):
             try:
                 self._hook(effects[0])
-                self._view_log.flush()  # the log is never more than one transition behind the journal
-                self._persist(effects[0], after)
+                in_step.write(self._journal, self._view_log, effects[0], self._state, after)
             except DiskFullError as error:
                 log.error("%s", error)
                 if not isinstance(event, PersistFailed):
@@ -160,24 +160,6 @@ class Runtime:
             self._flush_view()  # now that the token is elsewhere: the next one would wait for it
         self._write_soon()
         self._tell_progress(inputs.now)
-
-    def _persist(self, persist: Persist, after: State) -> None:
-        """One record; now and then the whole state instead, so that a long token is never written twice."""
-        if self._journal.syncs and self._drops_a_line(after):
-            self._view_log.sync()
-        if persist.sync and self._journal.due:
-            self._view_log.sync()
-            if self._journal.compact(after.durable):
-                return
-        self._journal.append(persist.changes, sync=persist.sync)
-
-    def _drops_a_line(self, after: State) -> bool:
-        """Does this record replace the line of bytes that left (refused, and now for somebody else)? The journal could
-        not write it again, and whoever refused them has seen them."""
-        old, new = self._state.durable.custody, after.durable.custody
-        if not self._state.handed or old is None or new is None:
-            return False
-        return old.visit == new.visit and old.sent_line != new.sent_line
 
     def _hook(self, effect: Effect) -> None:
         if self._fault is not None:

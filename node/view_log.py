@@ -1,6 +1,6 @@
 """The user's own view log: append-only JSON lines, readable by its owner only.
 
-After a crash the journal may be one step ahead of the log; the protocol then logs its last lines again, and lines the
+After a crash the journal may be ahead of the log; its lines are then logged again (``node/in_step.py``), and lines the
 file already ends with are not repeated (whatever the time in them: what happened is the same). A full disk cuts no
 line in two: what could not be written waits in memory, in order, until there is space.
 """
@@ -11,8 +11,9 @@ import os
 from pathlib import Path
 
 from node.errors import DiskFullError
+from node.in_step import TAIL_LINES, last_number
+from node.shelf import sync_folder
 
-TAIL_LINES = 64  # a visit that is refused again and again leaves many lines behind its first
 _NOT_WALK = (b'{"kind":"peer"', b'{"kind":"start"')
 
 
@@ -27,9 +28,13 @@ class ViewLog:
             os.ftruncate(self._file, self._size)
         self._seen = {_timeless(line) for line in tail}
         self._pending = b""
-        if self._size == 0:
+        self.begun = self._size > 0
+        self.last_visit = last_number(tail)
+        if not self.begun:
             self.append(header)
             self.flush()
+            self.sync()
+            sync_folder(path.parent)
 
     def append(self, line: str) -> None:
         """The line waits, in order, for the next ``flush``: the lines of one transition are one write."""
@@ -87,6 +92,7 @@ def _tail(path: Path) -> tuple[list[str], int]:
             lines = data[:end].split(b"\n")[:-1]
             whole = lines if start == 0 else lines[1:]
             walk = [line for line in whole if not line.startswith(_NOT_WALK)]
-            if start == 0 or len(walk) >= TAIL_LINES:
-                return [line.decode(errors="replace") for line in walk[-TAIL_LINES:]], start + end
+            last = [line.decode(errors="replace") for line in walk[-TAIL_LINES:]]
+            if start == 0 or (len(walk) >= TAIL_LINES and last_number(last)):
+                return last, start + end
             span *= 4

@@ -8,13 +8,11 @@ fresh noise of its own (THEORY.md#one-token). Two majorities meet, so two result
 
 from __future__ import annotations
 
-from node.protocol import exits, handover, issue, results
+from node.protocol import exits, handover, issue, memory, results, trust
 from node.protocol.effects import Effect, Log, Note, Reply, Send, Stop
-from node.protocol.messages import Answer, Declined, Fence, Locate, Located, Promise, Published, Refused, Why
+from node.protocol.messages import Fence, Locate, Located, Promise, Why
 from node.protocol.state import (
-    FINISH,
     HOLDING,
-    UNROUTED,
     Context,
     Custody,
     Durable,
@@ -22,7 +20,6 @@ from node.protocol.state import (
     Phase,
     State,
     Watch,
-    Woke,
 )
 from node.protocol.values import NO_EPOCH, NO_HOP, Epoch, Hop
 from node.protocol.view_lines import abandoned_line, peer_line
@@ -35,54 +32,8 @@ FIRST_LIFE_SAMPLE = 6  # a user whose life began with this process can only be a
 MAX_RENEWALS = 4  # the lease of a token that is seen alive grows up to this factor
 MAX_DEFERRALS = 3  # then a user acts although somebody else got further: that one may not be able to
 SOMEBODY = -1  # a lost disk does not know from whom it took the last hop
-MAX_JUMP = 1 << 20  # epochs grow by one a bid: nobody honest is further ahead of anybody than this
 PROBES_BELIEVED = 2  # how often who took the token is believed without any progress; then others are asked
 MAX_BELIEVED = 6  # how often anybody at all is
-
-
-# ---- what others say -----------------------------------------------------------------------------------------
-
-
-def believable(ctx: Context, state: State, epoch: Epoch) -> bool:
-    """Can honest users have come to this epoch? Else one message would raise all bids beyond every bound."""
-    counter, issuer = epoch
-    return 0 <= counter <= state.durable.promised[0] + MAX_JUMP and 0 <= issuer < ctx.n
-
-
-def trusted(ctx: Context, state: State, answer: Answer | None, inputs: Inputs) -> Answer | None:
-    """An answer without what nobody honest says: it is taken as unsaid, and the rest as it stands."""
-    match answer:
-        case Located():
-            result = results.readable(ctx, state, answer.result, inputs, bare=not answer.final)
-            return answer._replace(
-                rank=_trusted_hop(ctx, state, answer.rank),
-                promised=_lowered(ctx, state, answer.promised),
-                taken=_trusted_hop(ctx, state, answer.taken),
-                given=_trusted_hop(ctx, state, answer.given),
-                vote=answer.vote if believable(ctx, state, answer.vote) else NO_EPOCH,
-                result=result,
-                final=answer.final and result is not None,
-            )
-        case Promise():
-            return answer._replace(
-                rank=_trusted_hop(ctx, state, answer.rank),
-                promised=_lowered(ctx, state, answer.promised),
-                result=results.readable(ctx, state, answer.result, inputs),
-            )
-        case Declined() | Refused() | Published():
-            return answer if believable(ctx, state, answer.promised) else answer._replace(promised=NO_EPOCH)
-    return answer
-
-
-def _trusted_hop(ctx: Context, state: State, hop: Hop) -> Hop:
-    return hop if believable(ctx, state, hop.epoch) and 0 <= hop.step <= ctx.total + 1 else NO_HOP
-
-
-def _lowered(ctx: Context, state: State, promised: Epoch) -> Epoch:
-    """An absurd promise is followed a part of the way: a bid above it must still be believable to everybody."""
-    if believable(ctx, state, promised):
-        return promised
-    return min(promised, (state.durable.promised[0] + MAX_JUMP // 2, ctx.me)) if promised > NO_EPOCH else NO_EPOCH
 
 
 # ---- what this user tells others -----------------------------------------------------------------------------
@@ -147,7 +98,7 @@ def fenced(ctx: Context, state: State, peer: int, ticket: int, fence: Fence, inp
     promised = state.durable.promised
     why: Why | None = None
     effects: list[Effect] = []
-    if fence.epoch[1] != peer or not believable(ctx, state, fence.epoch):
+    if fence.epoch[1] != peer or not trust.believable(ctx, state, fence.epoch):
         why = Why.MISBEHAVIOUR
     elif state.durable.rejoined or not state.checked:
         why = Why.UNCHECKED
@@ -252,31 +203,6 @@ def _ask(state: State, users: frozenset[int], request: Locate | Fence) -> Step:
     return state, [Send(peer, query, request) for peer in sorted(users)]
 
 
-def _old_disk(ctx: Context, peer: int) -> Stop:
-    text = f"{ctx.names[peer]} remembers more of this user than its journal does: an old or lost disk. Use --rejoin."
-    return Stop(exits.OLD_DISK, text)
-
-
-def woke(ctx: Context, durable: Durable) -> Woke:
-    custody = durable.custody
-    if custody is None:
-        return Woke()
-    in_hand = custody.next in (UNROUTED, FINISH, ctx.me) and not durable.ended
-    return Woke(custody.out_hop, custody.next, custody.hop if in_hand else NO_HOP)
-
-
-def _remembers_more(state: State, peer: int, answer: Located) -> bool:
-    """Hops only grow: nothing later than ``woke.sent`` was ever sent to anybody, and nothing is before the check; and
-    while a user has the token in hand, nobody gets further in its epoch."""
-    durable, woke = state.durable, state.woke
-    if durable.rejoined:
-        return False
-    elsewhere = answer.taken == woke.sent > NO_HOP and woke.to != peer
-    passed = answer.rank.epoch == woke.held.epoch and answer.rank > woke.held
-    forgot = answer.given > durable.taken.get(peer, NO_HOP) or answer.vote > durable.promised
-    return answer.taken > woke.sent or elsewhere or passed or forgot
-
-
 def checked(ctx: Context, state: State, peer: int, answer: Located | None, inputs: Inputs) -> Step:
     """One more answer to the question of ``check`` (or of ``ask_missing``)."""
     state = state._replace(asked=state.asked - {peer})
@@ -286,8 +212,8 @@ def checked(ctx: Context, state: State, peer: int, answer: Located | None, input
             return results.adopt(ctx, state, final, inputs)
     if state.phase is Phase.STALLED:
         return handover.found(ctx, state, peer, answer is not None, inputs)
-    if answer is not None and not state.checked and _remembers_more(state, peer, answer):
-        return state, [_old_disk(ctx, peer)]
+    if answer is not None and not state.checked and memory.remembers_more(state, peer, answer):
+        return state, [memory.old_disk(ctx, peer)]
     if state.asked:
         return state, []
     if state.checked and state.unheard:
@@ -446,8 +372,8 @@ def locating(ctx: Context, state: State, peer: int, answer: Located | None, inpu
         state = state._replace(heard={**state.heard, peer: answer})
         if (final := results.confirmed(ctx, state)) is not None:
             return results.adopt(ctx, state, final, inputs)
-        if not state.checked and _remembers_more(state, peer, answer):
-            return state, [_old_disk(ctx, peer)]
+        if not state.checked and memory.remembers_more(state, peer, answer):
+            return state, [memory.old_disk(ctx, peer)]
         if _is_alive(ctx, state, answer):
             state = _believing(state, answer.rank)._replace(deferred=0, stalled_since=None)
             return _rest(ctx, state, inputs), []
@@ -528,22 +454,9 @@ def voted(ctx: Context, state: State, peer: int, answer: Promise | None, inputs:
     further = max((vote.rank for vote in granted.values() if vote.result is None), default=NO_HOP)
     if further > _furthest_sent(state.durable) and state.believed < MAX_BELIEVED:
         return _rest(ctx, _believing(state, further), inputs), []  # it will see that nobody else acts
-    state, lines = _take_unreliable_for_down(ctx, state, inputs)
+    state, lines = issue.take_unreliable_for_down(ctx, state, inputs)
     state, effects = issue.reissue(ctx, state, inputs)
     return state, [*lines, *effects]
-
-
-def _take_unreliable_for_down(ctx: Context, state: State, inputs: Inputs) -> Step:
-    """Who does not answer a vote gets no token either, nor who acknowledged the last one and votes as if it had never
-    seen it: else a user that takes tokens and keeps silent about them would be shown one fresh copy after the other."""
-    unreliable = set(ctx.others - state.promises.keys())
-    custody = state.durable.custody
-    if custody is not None and state.durable.acked:
-        vote = state.promises.get(custody.next)
-        if vote is not None and vote.granted and vote.rank < custody.out_hop:
-            unreliable.add(custody.next)
-    down = {**state.down, **dict.fromkeys(unreliable, inputs.now + ctx.timing.down_ttl_s)}
-    return state._replace(down=down), [Log(peer_line(ctx, user, "down", inputs)) for user in sorted(unreliable)]
 
 
 def _lost_bid(ctx: Context, state: State, inputs: Inputs) -> Step:

@@ -8,6 +8,7 @@ from node.protocol.effects import Log
 from node.protocol.routing import Route
 from node.protocol.state import FINISH, UNROUTED, Context, Custody, Inputs, Mixed, Phase, State
 from node.protocol.values import Epoch, Hop, Token
+from node.protocol.view_lines import peer_line
 from node.protocol.visit import Step
 
 
@@ -55,6 +56,19 @@ def start_walk(ctx: Context, state: State, epoch: Epoch, inputs: Inputs) -> Step
     state, route = _route(ctx, state, 0, inputs)
     token = routing.pass_by(ctx, token, 0, route)
     return _issue(ctx, state, Hop(epoch, 0), token, Mixed(blank, None, None, 0), 0, "start", line, route, inputs)
+
+
+def take_unreliable_for_down(ctx: Context, state: State, inputs: Inputs) -> Step:
+    """Who does not answer a vote gets no token either, nor who acknowledged the last one and votes as if it had never
+    seen it: else a user that takes tokens and keeps silent about them would be shown one fresh copy after the other."""
+    unreliable = set(ctx.others - state.promises.keys())
+    custody = state.durable.custody
+    if custody is not None and state.durable.acked:
+        vote = state.promises.get(custody.next)
+        if vote is not None and vote.granted and vote.rank < custody.out_hop:
+            unreliable.add(custody.next)
+    down = {**state.down, **dict.fromkeys(unreliable, inputs.now + ctx.timing.down_ttl_s)}
+    return state._replace(down=down), [Log(peer_line(ctx, user, "down", inputs)) for user in sorted(unreliable)]
 
 
 def reissue(ctx: Context, state: State, inputs: Inputs) -> Step:

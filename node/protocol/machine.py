@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from node.protocol import election, handover, results
+from node.protocol import election, handover, restart, results, trust
 from node.protocol.effects import (
     Answered,
     Begin,
@@ -176,7 +176,7 @@ def _transition(ctx: Context, state: State, event: Event, inputs: Inputs) -> Ste
                 return state, []  # of a token given up meanwhile
             return _custody(ctx, state, "computed", event, inputs)
         case Begin(again):
-            return handover.resume(ctx, state, inputs, again=again)
+            return restart.resume(ctx, state, inputs, again=again)
         case Cold(peer):
             return handover.cold(state, peer), []
         case Stopping():
@@ -237,7 +237,7 @@ def _answer(
             expected = P.OFFERING if isinstance(request, Offer) else P.HANDING
             if attempt != state.attempt or state.phase is not expected:
                 return state, []
-            answer = election.trusted(ctx, state, answer, inputs)
+            answer = trust.trusted(ctx, state, answer, inputs)
             outcome = _OUTCOME[type(answer)]
             if (state.phase, outcome) not in CUSTODY:  # an answer to another question is none
                 outcome, answer = "no answer", None
@@ -245,14 +245,14 @@ def _answer(
         case Publish():
             if attempt != state.attempt or peer not in state.publishing:
                 return state, []
-            answer = election.trusted(ctx, state, answer, inputs)
+            answer = trust.trusted(ctx, state, answer, inputs)
             assert answer is None or isinstance(answer, Published)
             run = results.spread if state.phase is P.PUBLISHING else results.served
             return run(ctx, state, peer, answer, inputs)
         case Locate() | Fence():
             if attempt != state.query or peer not in state.asked:
                 return state, []
-            answer = election.trusted(ctx, state, answer, inputs)
+            answer = trust.trusted(ctx, state, answer, inputs)
             outcome = "promised" if isinstance(request, Fence) else "located"
             assert answer is None or isinstance(answer, Promise if isinstance(request, Fence) else Located)
             return _watch(ctx, state, outcome, peer, answer, inputs)
@@ -283,7 +283,7 @@ def _tick(ctx: Context, state: State, inputs: Inputs) -> Step:
 def _disk_failed(ctx: Context, state: State, cause: Event, inputs: Inputs) -> Step:
     """The old state stands. A peer gets a typed no (definite: its token goes elsewhere); own business waits."""
     if not isinstance(cause, Received):
-        return handover.disk_refused(ctx, state, cause, inputs)
+        return restart.disk_refused(ctx, state, cause, inputs)
     promised = state.durable.promised
     answers: dict[type, Answer] = {
         Offer: Declined(Why.BUSY, promised),

@@ -8,15 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from node.protocol import election, exits, visit
+from node.protocol import election, exits, trust, visit
 from node.protocol.effects import Effect, Finished, Log, Reply, Send, Stop
 from node.protocol.messages import Promise, Publish, Published, Result
 from node.protocol.state import FINISH, Claim, Context, Inputs, Phase, State, Watch
-from node.protocol.values import NO_EPOCH, Octets, TokenError
+from node.protocol.values import NO_EPOCH
 from node.protocol.view_lines import abandoned_line, result_line
 from node.protocol.visit import Step
 
-END_BYTES = 16
 WITNESSES = 8  # of a final result, where a majority would be more: to ask n users n times each would be a flood
 FEW_WITNESSES, CROWD = 4, 64
 
@@ -25,30 +24,12 @@ def finish(ctx: Context, state: State, inputs: Inputs) -> Step:
     """The last visit is over. ``release = "holder"``: the others get an end mark without the value."""
     custody = state.durable.custody
     assert custody is not None
-    end = _name(custody.out, inputs) if ctx.release_all else inputs.dice.secret(END_BYTES)
+    end = trust.end_of(custody.out, inputs) if ctx.release_all else inputs.dice.secret(trust.END_BYTES)
     kept = b"" if ctx.release_all else end + custody.out
     state = state._replace(durable=state.durable._replace(kept=kept), draft=None, handed=True)
     result = Result(custody.hop.epoch, end, bytes(custody.out) if ctx.release_all else b"")
     state, effects = publish(ctx, state, result, inputs)
     return state, [Log(custody.sent_line), *effects]
-
-
-def _name(token: Octets, inputs: Inputs) -> bytes:
-    """What is told to all is named by what it is: nobody can tell one end to some and another to others."""
-    return inputs.digest(token)[:END_BYTES]
-
-
-def readable(ctx: Context, state: State, result: Result | None, inputs: Inputs, *, bare: bool = False) -> Result | None:
-    """A result that can be journaled and published again, or None. ``bare``: its value may have been left out."""
-    if result is None or not election.believable(ctx, state, result.epoch) or len(result.end) != END_BYTES:
-        return None
-    if not ctx.release_all or (bare and not result.token):
-        return result if not result.token else None
-    try:
-        visit.read_token(ctx, result.token)
-    except TokenError:
-        return None
-    return result if _name(result.token, inputs) == result.end else None
 
 
 def witnesses_needed(ctx: Context) -> int:
@@ -87,7 +68,7 @@ def _ended_here(state: State, result: Result) -> bool:
     custody = state.durable.custody
     if custody is None or custody.next != FINISH:
         return False
-    return custody.out == result.token or state.durable.kept[:END_BYTES] == result.end
+    return custody.out == result.token or state.durable.kept[: trust.END_BYTES] == result.end
 
 
 def publish(ctx: Context, state: State, result: Result, inputs: Inputs) -> Step:
@@ -146,7 +127,7 @@ def _value(state: State) -> bytes:
     """The final token, where this user may know it; else nothing."""
     result, kept = state.durable.result, state.durable.kept
     assert result is not None
-    return kept[END_BYTES:] if kept[:END_BYTES] == result.end else result.token
+    return kept[trust.END_BYTES :] if kept[: trust.END_BYTES] == result.end else result.token
 
 
 def _close(ctx: Context, state: State, inputs: Inputs) -> Step:
@@ -190,7 +171,7 @@ def remind(ctx: Context, state: State, inputs: Inputs) -> Step:
 
 def published(ctx: Context, state: State, peer: int, ticket: int, message: Publish, inputs: Inputs) -> Step:
     """A result arrives: journal it, unless a newer epoch was promised. That it is final others must say as well."""
-    durable, result = state.durable, readable(ctx, state, message.result, inputs)
+    durable, result = state.durable, trust.readable(ctx, state, message.result, inputs)
     if result is None:
         return state, [Reply(ticket, Published(False, durable.promised))]
     if durable.final and durable.result is not None and durable.result.end != result.end:

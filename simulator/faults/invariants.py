@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from network_dp import view
 from node.protocol.digests import digest
 from node.protocol.effects import Finished, Persist, Reply, Send
 from node.protocol.messages import (
@@ -67,6 +68,15 @@ class Invariants:
         alive = live(ctx, state, self._now(ctx.me))
         if chosen in alive:
             self.choices.append((len(alive), alive.index(chosen)))
+
+    def numbers(self, user: int, log: Iterable[str]) -> None:
+        """No number of a visit stands for two of them, whatever became of the disk in between."""
+        visits: dict[int, str] = {}
+        for line in log:
+            if line.startswith('{"kind":"visit"'):
+                number = view.decode(line).fields["visit"]
+                if visits.setdefault(number, line) != line:
+                    raise ViolationError(f"u{user} has two visits with the number {number} in its log")
 
     # ---- messages ---------------------------------------------------------------------------------------------
 

@@ -10,6 +10,7 @@ import heapq
 from collections.abc import Callable
 from typing import Any
 
+from node import in_step
 from node.noise import SeededSource
 from node.protocol import exits, machine
 from node.protocol.effects import (
@@ -38,7 +39,7 @@ from node.tasks import make_task
 from node.worker import Supply
 from simulator.faults import trace
 from simulator.faults.dice import SeededDice, seeded
-from simulator.faults.disk import Disk
+from simulator.faults.disk import Disk, ViewFile
 from simulator.faults.evidence import ViolationError
 from simulator.faults.invariants import Invariants
 from simulator.faults.network import Network
@@ -50,17 +51,36 @@ MAX_EVENTS = 30_000
 COMPUTE_S = 0.7
 TICK_S = 1e-6  # timers are never early, whatever the rounding
 RELAUNCH_S = 20.0
+WRITE_AFTER_S = 0.05  # lines wait for the next record, or so long
 
 
 class Process:
     """One user: its disk, and its state while it runs."""
 
-    __slots__ = ("ctx", "disk", "exit_code", "life", "log", "lost", "offset_s", "state", "wake_at")
+    __slots__ = (
+        "ctx",
+        "disk",
+        "exit_code",
+        "last_s",
+        "life",
+        "log",
+        "lost",
+        "offset_s",
+        "rejoin",
+        "sizes",
+        "state",
+        "told",
+        "wake_at",
+    )
 
     def __init__(self, ctx: Context) -> None:
         self.ctx = ctx
         self.disk = Disk(Durable(promised=(0, ctx.start)))
-        self.log: list[str] = []  # its view log, with lines written again after a restart
+        self.log = ViewFile()
+        self.told: dict[str, None] = {}  # lines of visits that it ever logged, since its disk was last exchanged
+        self.sizes: list[int] = []  # of the log, when each record of the journal was written
+        self.rejoin = False
+        self.last_s = 0.0  # when it last did anything
         self.state: State | None = None  # None: not running
         self.life = 0
         self.lost = False
@@ -136,6 +156,8 @@ class World:
             action(*arguments)
         if not self.over:
             raise ViolationError(f"nothing will ever happen again: {self._standing()}")
+        for index, process in enumerate(self.users):
+            self.checks.numbers(index, process.log)
 
     @property
     def over(self) -> bool:
@@ -179,7 +201,12 @@ class World:
     def _put_old_disk_back(self, user: int, part: float) -> None:
         process = self.users[user]
         self._hang_up(user)
-        process.disk.cut(int(part * (process.disk.records + 1)))
+        records = int(part * (process.disk.records + 1))
+        process.disk.cut(records)
+        process.sizes = process.sizes[:records]
+        if self._random.random() < 0.5:  # the log is as old as the journal, or was kept elsewhere
+            process.log.cut(process.sizes[-1] if process.sizes else 0)
+        process.told.clear()
         self.checks.old_disk(user, process.disk.durable)
         self.tell(f"-- u{user} comes back with an old disk ({process.disk.records} records)")
         self.at(self.now + self._random.choice((0.03, 0.1, 0.3)), self.start, user)
@@ -226,11 +253,15 @@ class World:
             process.lost = True
             self.tell(f"-- u{user} is lost for good")
             return
+        process.log.lose_unwritten()
+        if kill.machine:
+            process.log.lose_unsynced(self._random.randint(0, process.log.unsynced))
         unsynced = process.disk.unsynced
         if unsynced:
             # A process holds such records back for a moment: killed, it loses all of them, or none if it just wrote.
             keep = self._random.randint(0, unsynced) if kill.machine else self._random.choice((0, unsynced))
             process.disk.lose_unsynced(keep)
+            process.sizes = process.sizes[: process.disk.records]
         self.tell(f"-- u{user} is killed{' (power)' if kill.machine else ''}")
         self.at(self.now + (kill.restart_after_s or 1.0), self.start, user)
 
@@ -253,8 +284,24 @@ class World:
         self.tell(f"-- u{user} starts")
         process.life += 1
         process.exit_code = process.wake_at = None
+        self._open_log(user, process)
         process.state = State(durable=process.disk.durable)
         self.feed(user, Begin(again=process.life > 1))
+        process.log.settle()
+
+    def _open_log(self, user: int, process: Process) -> None:
+        """As a user's process does: complete the log from the journal. Then nothing may be missing in it."""
+        process.log.open()
+        known = set(process.log)
+        in_step.begin(process.disk, process.log, rejoin=process.rejoin, wall_time=self.now + process.offset_s)
+        process.sizes += [process.log.size] * (process.disk.records - len(process.sizes))
+        process.rejoin = False
+        for line in process.log:
+            if line not in known:
+                self._read(user, process, line)
+        if missing := process.told.keys() - set(process.log):
+            raise ViolationError(f"u{user}: {len(missing)} lines of its view log are lost: {min(missing)[:200]}")
+        self.checks.numbers(user, process.log)
 
     # ---- transitions ------------------------------------------------------------------------------------------
 
@@ -269,6 +316,9 @@ class World:
         if state is None:
             return
         now = self.now + process.offset_s
+        if self.now > process.last_s + WRITE_AFTER_S:
+            process.log.flush()
+        process.last_s = self.now
         inputs = Inputs(now, self._dice, self._take_noise, now)
         after, effects = machine.step(process.ctx, state, event, inputs)
         if process.disk.full and any(isinstance(effect, Persist) for effect in effects):
@@ -282,35 +332,36 @@ class World:
             for effect in effects:
                 if self._kills:
                     self._strike(user, effect)
-                self._carry_out(user, process, effect, event)
+                if not isinstance(effect, Log | Persist):
+                    process.log.flush()
+                self._carry_out(user, process, effect, state)
                 if process.state is None:
                     return
         except KilledError as death:
             self._die(user, death.kill)
             return
+        if isinstance(event, Answered):
+            process.log.flush()
         if process.disk.durable != after.durable:
             raise ViolationError(f"u{user}: its journal does not lead to its state")
         self._set_timer(user)
 
-    def _carry_out(self, user: int, process: Process, effect: Effect, event: Event) -> None:
+    def _carry_out(self, user: int, process: Process, effect: Effect, state: State) -> None:
         disk = process.disk
         if self._tell is not None:
             text = trace.effect_text(effect)
             if text is not None:
                 self.tell(f"   u{user} {text}")
         match effect:
-            case Persist(changes, sync):
+            case Persist():
                 before = disk.durable
-                disk.append(changes, sync=sync)
                 assert process.state is not None
+                in_step.write(disk, process.log, effect, state, process.state)
+                process.sizes.append(process.log.size)
                 self.checks.persisted(process.ctx, before, disk.durable, effect, process.state)
             case Log(line):
                 process.log.append(line)
-                record = self.checks.evidence.log(user, line)
-                if record.kind == "finish":
-                    self.checks.ended(process.ctx, disk.durable)
-                elif record.kind == "visit" and record.fields["cause"] != "handoff":
-                    self._issued(user, record.epoch)
+                self._read(user, process, line)
             case Send():
                 self.checks.sending(process.ctx, disk.durable, effect)
                 self._send(user, process, effect)
@@ -328,6 +379,16 @@ class World:
             case _:
                 pass
 
+    def _read(self, user: int, process: Process, line: str) -> None:
+        """A line is in the log: what does it say?"""
+        record = self.checks.evidence.log(user, line)
+        if record.kind in ("visit", "sent", "finish"):
+            process.told[line] = None
+        if record.kind == "finish":
+            self.checks.ended(process.ctx, process.disk.durable)
+        elif record.kind == "visit" and record.fields["cause"] != "handoff":
+            self._issued(user, record.epoch)
+
     def _issued(self, user: int, epoch: Epoch) -> None:
         """A token appears that nobody handed over: the first one, or one a majority gave its promise for."""
         forgetful = sum(event.what == "old disk" for event in self.schedule.timed)
@@ -343,7 +404,8 @@ class World:
         self._hang_up(user)
         process.exit_code = code
         if code == exits.OLD_DISK:
-            process.disk.rejoin()
+            process.rejoin = True
+            process.told.clear()
             self.checks.evidence.eras[user] += 1
             self.at(self.now + 1.0, self.start, user)
         elif code == exits.STALLED:

@@ -52,7 +52,16 @@ ALLOWED = {
     "node.wire": ("node.wire",),
     "node": ("network_dp", "node"),
     "analyzer": ("network_dp", "analyzer"),
-    "simulator": ("network_dp", "node.protocol", "node.tasks", "node.noise", "node.worker", "node.config", "simulator"),
+    "simulator": (
+        "network_dp",
+        "node.protocol",
+        "node.tasks",
+        "node.noise",
+        "node.worker",
+        "node.config",
+        "node.in_step",
+        "simulator",
+    ),
 }
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from network_dp import view
-from node.view_log import TAIL_LINES, ViewLog
+from node.in_step import TAIL_LINES
+from node.view_log import ViewLog
 
 HEADER = view.encode("header", schema=view.SCHEMA, run="r", plan="p", user="u", values=True, insecure=False)
 

@@ -26,13 +26,13 @@ class Named:
         return Mutant(self.file, before.count("\n") + 1, column, "named", self.was, self.becomes, self.name)
 
 
-ELECTION, RESULTS = "node/protocol/election.py", "node/protocol/results.py"
+MEMORY, RESULTS = "node/protocol/memory.py", "node/protocol/results.py"
 ONE_RESULT, POWER, LIES = (
     "tests/protocol/test_one_result.py",
     "tests/journal/test_power_cut.py",
     "tests/analyzer/test_single_lies.py",
 )
-CHECKS = "analyzer/integrity.py"
+IN_STEP, CHECKS = "tests/journal/test_in_step.py", "analyzer/integrity.py"
 
 MUST_DIE: tuple[Named, ...] = (
     Named(
@@ -51,7 +51,7 @@ MUST_DIE: tuple[Named, ...] = (
     ),
     Named(
         "the same hop taken elsewhere is not noticed",
-        ELECTION,
+        MEMORY,
         "or elsewhere or passed",
         "or passed",
         ONE_RESULT,
@@ -83,6 +83,20 @@ MUST_DIE: tuple[Named, ...] = (
         "        os.fsync(folder)",
         "        pass",
         POWER,
+    ),
+    Named(
+        "the view log is not synced before a compaction",
+        "node/in_step.py",
+        "        log.sync()\n        if journal.compact",
+        "        if journal.compact",
+        IN_STEP,
+    ),
+    Named(
+        "the view log is not flushed before the journal",
+        "node/in_step.py",
+        "    log.flush()\n    if journal.syncs",
+        "    if journal.syncs",
+        IN_STEP,
     ),
     Named("the order of the ring is not looked at", CHECKS, "wrong = sent &", "wrong = False & sent &", LIES),
     Named("a cap is one too high", CHECKS, "== cap + 1", "== cap + 2", LIES),

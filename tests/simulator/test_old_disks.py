@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from node.protocol import election
+from node.protocol import memory
 from node.protocol.values import NO_HOP
 from simulator.faults.runner import run_schedule
 from simulator.faults.scenario import SCENARIOS
@@ -73,7 +73,7 @@ def test_a_result_that_others_have_seen_is_not_made_again_with_other_noise() -> 
 
 
 def test_the_simulator_notices_when_an_old_disk_is_believed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(election, "_remembers_more", lambda *_: False)
+    monkeypatch.setattr(memory, "remembers_more", lambda *_: False)
     assert any("noise redrawn" in what for what in failures(after_the_end("ring n=4 K=2 slow", 4)))
     assert any("a silent fork" in what for what in failures(any_moment("complete n=4 T=6 slow", 8)))
     assert any("cap 1" in what for what in failures(any_moment("complete n=4 T=6 forward", 8)))
@@ -82,6 +82,6 @@ def test_the_simulator_notices_when_an_old_disk_is_believed(monkeypatch: pytest.
 def test_the_simulator_notices_when_a_token_in_hand_is_trusted_though_others_got_further(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    woke = election.woke
-    monkeypatch.setattr(election, "woke", lambda ctx, durable: woke(ctx, durable)._replace(held=NO_HOP))
+    woke = memory.woke
+    monkeypatch.setattr(memory, "woke", lambda ctx, durable: woke(ctx, durable)._replace(held=NO_HOP))
     assert any("noise redrawn" in what for what in failures(after_the_end("ring n=4 K=2 slow", 4)))

@@ -1,0 +1,76 @@
+"""What is believed of what a peer says: nothing that no honest user can say.
+
+Peers are honest but curious; even so, one of them with a bug or a grudge must not end a run for all. So its words are
+held against what is possible before anything is journaled: an absurd number is taken as unsaid, a result that cannot be
+read is none. What is possible and false, this does not find out (docs/THREAT_MODEL.md).
+"""
+
+from __future__ import annotations
+
+from node.protocol import visit
+from node.protocol.messages import Answer, Declined, Located, Promise, Published, Refused, Result
+from node.protocol.state import Context, Inputs, State
+from node.protocol.values import NO_EPOCH, NO_HOP, Epoch, Hop, Octets, TokenError
+
+MAX_JUMP = 1 << 20  # epochs grow by one a bid: nobody honest is further ahead of anybody than this
+END_BYTES = 16
+
+
+def believable(ctx: Context, state: State, epoch: Epoch) -> bool:
+    """Can honest users have come to this epoch? Else one message would raise all bids beyond every bound."""
+    counter, issuer = epoch
+    return 0 <= counter <= state.durable.promised[0] + MAX_JUMP and 0 <= issuer < ctx.n
+
+
+def trusted(ctx: Context, state: State, answer: Answer | None, inputs: Inputs) -> Answer | None:
+    """An answer without what nobody honest says: it is taken as unsaid, and the rest as it stands."""
+    match answer:
+        case Located():
+            result = readable(ctx, state, answer.result, inputs, bare=not answer.final)
+            return answer._replace(
+                rank=_trusted_hop(ctx, state, answer.rank),
+                promised=_lowered(ctx, state, answer.promised),
+                taken=_trusted_hop(ctx, state, answer.taken),
+                given=_trusted_hop(ctx, state, answer.given),
+                vote=answer.vote if believable(ctx, state, answer.vote) else NO_EPOCH,
+                result=result,
+                final=answer.final and result is not None,
+            )
+        case Promise():
+            return answer._replace(
+                rank=_trusted_hop(ctx, state, answer.rank),
+                promised=_lowered(ctx, state, answer.promised),
+                result=readable(ctx, state, answer.result, inputs),
+            )
+        case Declined() | Refused() | Published():
+            return answer if believable(ctx, state, answer.promised) else answer._replace(promised=NO_EPOCH)
+    return answer
+
+
+def _trusted_hop(ctx: Context, state: State, hop: Hop) -> Hop:
+    return hop if believable(ctx, state, hop.epoch) and 0 <= hop.step <= ctx.total + 1 else NO_HOP
+
+
+def _lowered(ctx: Context, state: State, promised: Epoch) -> Epoch:
+    """An absurd promise is followed a part of the way: a bid above it must still be believable to everybody."""
+    if believable(ctx, state, promised):
+        return promised
+    return min(promised, (state.durable.promised[0] + MAX_JUMP // 2, ctx.me)) if promised > NO_EPOCH else NO_EPOCH
+
+
+def end_of(token: Octets, inputs: Inputs) -> bytes:
+    """What is told to all is named by what it is: nobody can tell one end to some and another to others."""
+    return inputs.digest(token)[:END_BYTES]
+
+
+def readable(ctx: Context, state: State, result: Result | None, inputs: Inputs, *, bare: bool = False) -> Result | None:
+    """A result that can be journaled and published again, or None. ``bare``: its value may have been left out."""
+    if result is None or not believable(ctx, state, result.epoch) or len(result.end) != END_BYTES:
+        return None
+    if not ctx.release_all or (bare and not result.token):
+        return result if not result.token else None
+    try:
+        visit.read_token(ctx, result.token)
+    except TokenError:
+        return None
+    return result if end_of(result.token, inputs) == result.end else None
