@@ -12,6 +12,7 @@ from analyzer import integrity
 from analyzer.analysis import Analyses
 from analyzer.judge import Analysis
 from analyzer.privacy import Collusion
+from analyzer.promise import path_sentence
 from analyzer.report.as_printed import as_printed
 from analyzer.verdict import SCHEMA, Status, check_as_dict, plain
 
@@ -75,6 +76,8 @@ def _privacy(analysis: Analysis) -> dict[str, Any]:
         "exposure_limit": numbers.limit,
         "epsilon_limit": numbers.limit_epsilon,
         "promised_epsilon": numbers.promised,
+        "path_limit": numbers.path_limit,
+        "promise_note": path_sentence(numbers.promised, numbers.path_limit) or None,
         "local_epsilon": numbers.local,
         "printed_epsilon": as_printed(analysis.run.plan),
         "collusions": [_collusion(analysis, item) for item in numbers.collusions],

@@ -3,7 +3,8 @@
 * Gaussian sums: exact, on any path (``sights``).
 * SGD: an upper bound, ``network_dp.exposure.matrix``. Where the run forked, the token at the fork is given to every
   observer for free; the pieces between are then independent and their exposures add up (each costs at most 1).
-* Laplace ring: every sight of c contributions of u costs c Delta_1 / scale.
+* Laplace ring: every sight of c contributions of u costs c Delta_1 / scale; sights that share noise go together
+  (``network_dp.exposure.pure``).
 * Randomised response: ``responses``.
 """
 
@@ -113,7 +114,7 @@ class Measure:
         if self.is_sgd:
             return self._sgd(members)[:, members[0]]
         if self.mechanism == "laplace":
-            return self._laplace(observer)
+            return self.sights.column(observer, laplace=True)
         return self.sights.column(observer)
 
     def epsilon(self, seen: Floats) -> Floats:
@@ -138,13 +139,6 @@ class Measure:
         if self.is_sgd:
             return self._sgd(None)
         return np.stack([self.column([v]) for v in range(self.plan.n)], axis=1)
-
-    def _laplace(self, observer: Bools) -> Floats:
-        if not self.sights.straight:
-            raise UnmeasurableError("Laplace noise on a forked run: sights share noise and do not compose")
-        seen = self.sights.increments(observer)
-        cost = np.where(seen.noise[seen.cycle] < 1, np.inf, seen.count)
-        return np.bincount(seen.user, cost, minlength=self.plan.n).astype(np.float64)
 
     # ---- SGD -------------------------------------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ import numpy as np
 from analyzer import promise
 from analyzer.chance import FALSE_ALARM
 from analyzer.exposures import Measure, UnmeasurableError
-from analyzer.integrity import Run
+from analyzer.integrity import Run, abandoned
 from analyzer.lineage import contributions_per_user
 from analyzer.sights import Sights
 from analyzer.tables import Finding, Floats
@@ -49,6 +49,9 @@ class Privacy:
     words: str = ""
     limit: float | None = None
     limit_epsilon: float | None = None
+    reserved: float | None = None  # the limit had the run lost no more tokens than its plan reserved for
+    reserved_epsilon: float | None = None
+    path_limit: float | None = None  # complete graph: the eps that no pair exceeds on a single path
     promised: float | None = None
     local: float | None = None
     contributions: tuple[int, ...] = ()
@@ -93,7 +96,8 @@ def _measured(
     off = ~np.eye(plan.n, dtype=np.bool_)
     score = np.where(off, epsilon if plan.noise.mechanism == "rr" else seen, -1.0)
     u, v = (int(i) for i in np.unravel_index(int(np.argmax(score)), score.shape))
-    limit = _limit(run, tool, 1)
+    limit, missed = _limit(run, tool, 1), min(len(skipped(run)), plan.n - plan.walk.min_live)
+    reserved = promise.reserved_limit(plan, n_live(run), missed)
     worst = tool.one_epsilon(float(seen[u, v]))
     return Privacy(
         exposure=seen,
@@ -107,6 +111,9 @@ def _measured(
         words=explain(run, tool.sights, u, v),
         limit=limit,
         limit_epsilon=None if limit is None else tool.one_epsilon(limit),
+        reserved=reserved,
+        reserved_epsilon=None if reserved is None else tool.one_epsilon(reserved),
+        path_limit=promise.path_limit(plan),
         promised=promise.promised_epsilon(plan),
         local=promise.local_epsilon(plan, max(counts)),
         contributions=counts,
@@ -202,12 +209,13 @@ def _exposure_rule(plan: Plan) -> str:
     if ring:
         return (
             "Every increment holds a full foreign noise for each round, so S <= K; a token seen beside the branch adds "
-            "at most 1, or the rounds since its user last had one."
+            "at most 1, or the rounds since its user last had one. More than the plan reserves for is OVERSPENT."
         )
     moment = "the Renyi moment of the shuffled answers" if responses else "E exp(b S)"
     return (
         f"An honest walk exceeds this for any pair with probability at most {FALSE_ALARM:g} "
-        f"(Markov on {moment}; never more than all contributions by themselves)."
+        f"(Markov on {moment}; never more than all contributions by themselves). More than a walk that was never taken "
+        "up again is OVERSPENT."
     )
 
 
@@ -218,8 +226,6 @@ def _exposure_check(run: Run, privacy: Privacy) -> Check:
     if privacy.limit is not None and privacy.limit_epsilon is not None:
         size = f"S <= {privacy.limit:.4g}, " if plan.noise.mechanism == "gaussian" else ""
         bound = f"{size}eps <= {privacy.limit_epsilon:.4g}"
-    elif plan.noise.mechanism != "gaussian" and privacy.promised is not None:
-        bound = f"eps <= {privacy.promised:.4g}"
     status, observed, number, limit = Status.UNKNOWN, privacy.unknown or "not measured", None, privacy.limit
     evidence: tuple[Finding, ...] = ()
     if privacy.worst is not None and privacy.exposure is not None:
@@ -229,14 +235,15 @@ def _exposure_check(run: Run, privacy: Privacy) -> Check:
         observed = f"worst pair {run.logs.name(u)} -> {run.logs.name(v)}: eps {privacy.worst_epsilon:.4g}{at}"
         observed += f" (S = {value:.4g})" if plan.noise.mechanism == "gaussian" else ""
         number = value
-        if plan.noise.mechanism != "gaussian":
-            number, limit = privacy.worst_epsilon, privacy.limit if privacy.limit is not None else privacy.promised
         status = Status.PASS if run.whole and limit is not None else Status.UNKNOWN
         if limit is not None and not _within(number, limit):
             excuse = _too_few_answered(run, number) or _not_all_logged(run)
             status = Status.UNKNOWN if excuse else Status.FAIL
             observed += excuse
             evidence = (run.logs.finding(u, 1, privacy.words),)
+        elif status is Status.PASS and privacy.reserved is not None and not _within(number, privacy.reserved):
+            status = Status.OVERSPENT
+            observed += _overspent(run, privacy)
     return Check(
         id="exposure",
         title="Nobody saw more than the theory allows",
@@ -257,6 +264,14 @@ def _not_all_logged(run: Run) -> str:
     return "" if run.whole else "; the missing lines may hold more noise"
 
 
+def _overspent(run: Run, privacy: Privacy) -> str:
+    """What the tokens that were lost and taken up again cost beyond what the plan reserved for them."""
+    reserve, again = run.plan.noise.reissues, abandoned(run)["reissues"]
+    return (
+        f"; the plan allows eps {privacy.reserved_epsilon:.4g}: re-issues cost the rest ({again}, {reserve} reserved)"
+    )
+
+
 def _too_few_answered(run: Run, epsilon: float) -> str:
     """A ring of responses is promised ``min_live`` answers a round; dying and coming back in turns can make it fewer.
 
@@ -274,11 +289,7 @@ def _calibration_check(run: Run, privacy: Privacy) -> Check | None:
     target = noise.epsilon
     if target is None:
         return None
-    cap = run.plan.caps.contributions or run.plan.walk.rounds
-    if noise.against == "network":
-        reached = privacy.promised
-    else:
-        reached = promise.local_epsilon(run.plan, cap) if cap and noise.mechanism == "gaussian" else None
+    reached = promise.reached_epsilon(run.plan)
     if reached is None:
         return None
     return Check(

@@ -3,6 +3,9 @@
 The promise on the complete graph is an average over paths, so a single honest run may exceed its epsilon. What it may
 not do, but for a stated probability, is exceed the law of its own exposure: from the moment E exp(b S_uv) of the
 uniform walk, Markov's inequality and a union over all pairs give a limit s with P(any S_uv > s) <= FALSE_ALARM.
+
+Two limits: the one an honest run keeps whatever it lost on the way (beyond it: FAIL), and the one it keeps when it lost
+no more tokens than its plan reserved for (beyond it: OVERSPENT; docs/adr/0019).
 """
 
 from __future__ import annotations
@@ -15,7 +18,7 @@ from typing import Final, Literal
 import numpy as np
 
 from analyzer.chance import FALSE_ALARM
-from analyzer.exposures import Piece, aim, laplace_epsilon
+from analyzer.exposures import Piece, aim, laplace_epsilon, one_epsilon
 from analyzer.responses import ORDERS, response_of
 from analyzer.tables import Floats
 from network_dp import bounds, exposure, shuffle
@@ -64,9 +67,10 @@ def limit_for(plan: Plan, n_live: int, pieces: Sequence[Piece], extra: int, coll
 
     ``extra``: what tokens beside the branch add on a ring (THEORY.md#one-token): 1 each, or the rounds since the
     user's last.
+    Laplace noise: the contributions of one user that another sees, which cost the same each.
     """
     if plan.walk.topology == "ring":
-        if colluders > 1 or plan.noise.mechanism != "gaussian":
+        if colluders > 1:
             return None
         return float((plan.walk.rounds or 0) + extra)
     if n_live <= colluders:
@@ -77,6 +81,37 @@ def limit_for(plan: Plan, n_live: int, pieces: Sequence[Piece], extra: int, coll
     lengths = sorted((len(piece.rows), piece.released) for piece in pieces if len(piece.rows))
     laws = tuple(Law(task_of(plan), n_live, length, colluders, released) for length, released in lengths)
     return min(most, exposure_limit(laws, _n_events(plan, colluders)))
+
+
+def reserved_limit(plan: Plan, n_live: int, n_skipped: int = 0, colluders: int = 1) -> float | None:
+    """The same for a run that lost no more tokens than its plan reserved for: what was promised, path by path."""
+    if plan.noise.mechanism == "rr":
+        return response_limit(plan, n_live, [_undisturbed(plan)], n_skipped, colluders, plan.noise.reissues)
+    return limit_for(plan, n_live, [_undisturbed(plan)], plan.noise.reissues, colluders)
+
+
+def _undisturbed(plan: Plan) -> Piece:
+    """The whole walk as one piece, of which only the length counts."""
+    return Piece(np.broadcast_to(np.int64(0), (plan.total_steps,)), plan.walk.release == "all")
+
+
+def path_limit(plan: Plan) -> float | None:
+    """Complete graph: the eps that no pair exceeds on any one path, but for FALSE_ALARM; None where the promise itself
+    holds on every path, or where there is none."""
+    if plan.walk.topology == "ring" or not (has_walk_law(plan) or plan.noise.mechanism == "rr"):
+        return None
+    limit = reserved_limit(plan, plan.walk.min_live)
+    return limit if limit is None or plan.noise.mechanism == "rr" else one_epsilon(plan, limit)
+
+
+def path_sentence(promised: float | None, limit: float | None) -> str:
+    """Why a single path may show more than the promise, and what it may not exceed."""
+    if promised is None or limit is None:
+        return ""
+    return (
+        f"The promise ({promised:.4g}) is an average over all paths the token could have taken: a single path may "
+        f"exceed it, but no pair exceeds {limit:.4g}, except with probability {FALSE_ALARM:g}."
+    )
 
 
 def _n_events(plan: Plan, colluders: int) -> float:
@@ -92,7 +127,7 @@ def _most_contributions(plan: Plan, n_live: int, pieces: Sequence[Piece]) -> flo
 
 
 def response_limit(
-    plan: Plan, n_live: int, pieces: Sequence[Piece], n_skipped: int, colluders: int = 1
+    plan: Plan, n_live: int, pieces: Sequence[Piece], n_skipped: int, colluders: int = 1, reissues: int = 0
 ) -> float | None:
     """Randomised response: the eps an honest run stays under.
 
@@ -106,7 +141,8 @@ def response_limit(
             return None
         rounds, taking_part = plan.walk.rounds or 0, plan.n - n_skipped
         if not forked and taking_part >= _RING_LEAST:
-            found = shuffle.ring_epsilon(taking_part, rounds, response.n_buckets, response.gamma, delta)
+            size = (taking_part, rounds, response.n_buckets, response.gamma)
+            found = shuffle.ring_epsilon(*size, delta, reissues=reissues)
             return found * _GRID_ERROR
         again = sum(-(-len(piece.rows) // plan.n) for piece in pieces if piece.beside)
         return local_epsilon(plan, rounds + again) * _GRID_ERROR
@@ -123,14 +159,16 @@ def promised_epsilon(plan: Plan, colluders: int = 1) -> float | None:
     """eps at the plan's delta that the plan promises for ``min_live`` users; None when it promises nothing."""
     noise = plan.noise
     if noise.mechanism == "laplace":
-        return laplace_epsilon(plan, float(plan.walk.rounds or 0)) if colluders == 1 else None
+        most = float((plan.walk.rounds or 0) + noise.reissues)
+        return laplace_epsilon(plan, most) if colluders == 1 else None
     if noise.mechanism == "rr":
         return _response_promise(plan, colluders)
     assert noise.sigma is not None
     if plan.walk.topology == "ring":
         if colluders > 1:
             return None
-        return bounds.ring_epsilon(plan.walk.rounds or 0, noise.sigma, plan.sensitivity, aim(plan))
+        rounds = plan.walk.rounds or 0
+        return bounds.ring_epsilon(rounds, noise.sigma, plan.sensitivity, aim(plan), noise.reissues)
     if not has_walk_law(plan) or plan.walk.min_live <= colluders:
         cap = plan.caps.contributions  # every contribution carries its own full noise, whoever looks
         return None if cap is None else bounds.local_epsilon(cap, noise.sigma, plan.sensitivity, aim(plan))
@@ -153,10 +191,8 @@ def _response_promise(plan: Plan, colluders: int) -> float | None:
     if live <= colluders or (plan.walk.topology == "ring" and colluders > 1):
         return None
     if plan.walk.topology == "ring":
-        released = plan.walk.release == "all"
-        return shuffle.ring_epsilon(
-            live, plan.walk.rounds or 0, response.n_buckets, response.gamma, plan.noise.delta, released
-        )
+        size = (live, plan.walk.rounds or 0, response.n_buckets, response.gamma)
+        return shuffle.ring_epsilon(*size, plan.noise.delta, plan.walk.release == "all", plan.noise.reissues)
     promised = _response_law(plan, live, plan.noise.delta, colluders)
     cap = plan.caps.contributions
     return promised if cap is None else min(promised, local_epsilon(plan, cap))
@@ -167,6 +203,23 @@ def _response_law(plan: Plan, n_live: int, delta: float, colluders: int, orders:
     more = () if orders is None else (orders,)
     size = (n_live, plan.total_steps, response.n_buckets, response.gamma)
     return shuffle.complete_epsilon(*size, delta, released, colluders, *more)
+
+
+def reached_epsilon(plan: Plan) -> float | None:
+    """The epsilon that the plan's noise gives, of the kind its ``noise.epsilon`` asks for; None: no bound is known."""
+    if plan.noise.against == "network":
+        return promised_epsilon(plan)
+    most = most_contributions(plan)
+    return None if most is None else local_epsilon(plan, most)
+
+
+def most_contributions(plan: Plan) -> int | None:
+    """How often one user gives data at most, abandoned tokens included; None on a walk without a cap."""
+    cap = plan.caps.contributions
+    if plan.walk.topology == "complete":
+        return cap
+    rounds = (plan.walk.rounds or 0) + plan.noise.reissues
+    return rounds if cap is None else min(cap, rounds)
 
 
 def local_epsilon(plan: Plan, n_contributions: int) -> float:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from analyzer.integrity import Run, uniform_elements
 from analyzer.lineage import contributions_per_user
 from analyzer.tables import NOBODY, Bools, Floats, Ints
-from network_dp.exposure import Observation, general
+from network_dp.exposure import Observation, general, pure
 
 Numbers = NDArray[np.int32]
 
@@ -68,11 +68,6 @@ class Sights:
         self._dropped_ends: Ints = np.flatnonzero(dropped)
         self._units_of_visit = self._visits_with_several_sends()
         self._place_of_visit = self._places_of_split_visits()
-
-    @property
-    def straight(self) -> bool:
-        """Nothing but the accepted branch was ever seen."""
-        return len(self.lost) == 0 and len(self._beside) == 0 and len(self._dropped_ends) == 0
 
     @property
     def most_extra(self) -> int:
@@ -159,15 +154,17 @@ class Sights:
         rows = np.unique(np.concatenate([self._chain[inside], *map(np.array, extra)]).astype(np.int64))
         return touched, contributions_per_user(self._sents[rows], self._n)
 
-    def column(self, observer: Bools) -> Floats:
-        """Exposure of every user to the observer: the sum of c^2 / noise, infinite where data came without noise."""
+    def column(self, observer: Bools, *, laplace: bool = False) -> Floats:
+        """Exposure of every user to the observer: the sum of c^2 / noise, infinite where data came without noise.
+
+        ``laplace``: how many contributions it saw, each under a noise."""
         found = self.increments(observer)
         extra = self._extra_sights(observer)
         with np.errstate(divide="ignore"):
-            price = 1.0 / found.noise
+            price = np.where(found.noise < 1, np.inf, 1.0) if laplace else 1.0 / found.noise
         together = sorted(self._touched(extra, found.number, len(price))) if extra else []
         price[together] = 0.0
-        worth = found.count**2 * price[found.cycle]
+        worth = (found.count if laplace else found.count**2) * price[found.cycle]
         result = np.bincount(found.user, worth, minlength=self._n).astype(np.float64)
         if extra:
             inside = np.flatnonzero(~observer[self._user])
@@ -175,7 +172,7 @@ class Sights:
                 self._observation(self._chain[inside[found.number[inside] == i]].tolist()) for i in together
             ]
             observations += [self._observation(rows) for rows in extra]
-            for user, exposure in general(observations).items():
+            for user, exposure in (pure if laplace else general)(observations).items():
                 result[user] += exposure
         result[observer] = 0.0
         return result

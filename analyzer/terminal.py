@@ -12,6 +12,7 @@ from rich.table import Table
 from analyzer.alone import Alone
 from analyzer.analysis import Analyses
 from analyzer.judge import Analysis
+from analyzer.promise import path_sentence
 from analyzer.report.as_printed import as_printed
 from analyzer.verdict import Check, Status, left_out, worst_first
 
@@ -117,6 +118,9 @@ def _numbers(analysis: Analysis, console: Console) -> None:
         rivals.append(f"the paper's printed bound {printed:.4g} (no verdict uses it)")
     if rivals:
         console.print("To compare, eps: " + ", ".join(rivals) + ".")
+    average = path_sentence(numbers.promised, numbers.path_limit)
+    if average:
+        console.print(average)
     for item in numbers.collusions:
         who = ", ".join(analysis.run.logs.name(v) for v in item.members)
         told = "together saw" if item.exact else "together saw at least"

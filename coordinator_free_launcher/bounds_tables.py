@@ -52,6 +52,7 @@ class Question:
     colluders: int = 1
     released: bool = False
     cap: int | None = None
+    reissues: int = 0  # ring: how often the token may be lost and taken up again
 
     def __post_init__(self) -> None:
         require(self.task in ("sum", "mean", "histogram", "sgd"), "--task must be sum, mean, histogram or sgd")
@@ -64,6 +65,8 @@ class Question:
         require(not self.responding or self.buckets is not None, "--gamma needs --buckets")
         require(self.gamma is None or self.responding, "--gamma is for a histogram without --sigma: give one of them")
         require(self.cap is None or self.topology == "complete", "--cap is for the complete graph; a ring has --rounds")
+        require(self.reissues >= 0, "--reissues must be at least 0")
+        require(self.reissues == 0 or self.topology == "ring", "--reissues is for a ring")
 
     @property
     def responding(self) -> bool:
@@ -108,7 +111,9 @@ def network_epsilon(question: Question) -> float:
     if question.topology == "ring":
         if question.colluders > 1:
             return math.inf
-        return bounds.ring_epsilon(question.length, sigma, question.total_sensitivity, question.delta)
+        return bounds.ring_epsilon(
+            question.length, sigma, question.total_sensitivity, question.delta, question.reissues
+        )
     return bounds.network_epsilon(
         question.walk_task,
         question.users,
@@ -128,7 +133,7 @@ def _observer(question: Question) -> str:
 
 def _ring_rows(question: Question, sigma: float) -> list[Row]:
     noises = utility.ring_noises(question.users, question.length, question.released)
-    note = f"{_observer(question)} about any other: sqrt(K) Delta/sigma, exact"
+    note = f"{_observer(question)} about any other: sqrt(K + {question.reissues} re-issues) Delta/sigma, exact"
     if question.colluders > 1:
         note = "two users around a third read its raw values: a ring resists no collusion"
     theorem, as_printed = _printed(question)
@@ -219,7 +224,8 @@ def _response_epsilon(question: Question) -> float:
     if question.topology == "ring":
         if question.colluders > 1:
             return shuffle.local_epsilon(question.length, buckets, gamma, question.delta)
-        return shuffle.ring_epsilon(question.users, question.length, buckets, gamma, question.delta, question.released)
+        size = (question.users, question.length, buckets, gamma)
+        return shuffle.ring_epsilon(*size, question.delta, question.released, question.reissues)
     return shuffle.complete_epsilon(
         question.users, question.length, buckets, gamma, question.delta, question.released, question.colluders
     )
@@ -268,6 +274,7 @@ def calibrate_rows(question: Question, epsilon: float) -> list[Row]:
         released=question.released,
         colluders=question.colluders,
         cap=question.cap,
+        reissues=question.reissues,
     )
     rows = [
         Row("network_sigma", "sigma for network DP", network, f"{_observer(question)}, path known"),
@@ -321,6 +328,7 @@ def _calibrate_response(question: Question, epsilon: float) -> list[Row]:
         n_rounds=question.length if ring else None,
         n_steps=None if ring else question.length,
         released=question.released,
+        reissues=question.reissues,
     )
     rows = bounds_rows(replace(question, gamma=gamma))
     return [Row("network_gamma", "gamma for network DP", gamma, "probability of a uniform answer"), *rows]

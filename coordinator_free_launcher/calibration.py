@@ -34,7 +34,8 @@ def _contributions(plan: Plan) -> int:
     cap = plan.caps.contributions
     if plan.walk.topology == "ring":
         assert plan.walk.rounds is not None
-        return plan.walk.rounds if cap is None else min(cap, plan.walk.rounds)
+        rounds = plan.walk.rounds + plan.noise.reissues
+        return rounds if cap is None else min(cap, rounds)
     if cap is None:
         raise PlanError(
             'noise.against = "local": the walk may meet a user any number of times; give caps.contributions'
@@ -65,6 +66,7 @@ def _sigma(plan: Plan, epsilon: float) -> float:
         n_rounds=walk.rounds,
         released=walk.release == "all",
         cap=plan.caps.contributions,
+        reissues=noise.reissues,
     )
 
 
@@ -74,7 +76,7 @@ def _local_exposure(plan: Plan) -> int:
         if not plan.noise.spread:
             raise _no_local_ring()
         assert plan.walk.rounds is not None
-        return plan.walk.rounds * (plan.n - 1)
+        return (plan.walk.rounds + plan.noise.reissues) * (plan.n - 1)
     return _contributions(plan)
 
 
@@ -86,11 +88,11 @@ def _no_local_ring() -> PlanError:
 
 
 def _laplace_scale(plan: Plan, epsilon: float) -> float:
-    """Pure DP, composed over the K rounds: scale = K Delta / epsilon, for single numbers (Delta_1 = Delta_2)."""
+    """Pure DP, composed over K rounds and the re-issues: scale = (K + r) Delta / epsilon, for single numbers."""
     if plan.noise.against == "local":
         raise _no_local_ring()
     assert plan.walk.rounds is not None and isinstance(plan.task, SumTask) and plan.task.dimension == 1
-    return plan.walk.rounds * plan.sensitivity / epsilon * UPWARDS
+    return (plan.walk.rounds + plan.noise.reissues) * plan.sensitivity / epsilon * UPWARDS
 
 
 def _gamma(plan: Plan, epsilon: float) -> float:
@@ -110,6 +112,7 @@ def _gamma(plan: Plan, epsilon: float) -> float:
             n_rounds=walk.rounds,
             n_steps=walk.steps,
             released=walk.release == "all",
+            reissues=plan.noise.reissues,
         )
     if gamma > 1.0 - 2.0**-20:
         raise PlanError(f"noise.epsilon = {epsilon:g}: reached only by answers that are all random; ask for less")

@@ -31,6 +31,10 @@ BucketsOption = Annotated[int | None, typer.Option(help="histogram by randomised
 ColludersOption = Annotated[int, typer.Option(help="Users that share what they see.")]
 ReleasedOption = Annotated[bool, typer.Option("--released", help="Everybody gets the result, not just its holder.")]
 CapOption = Annotated[int | None, typer.Option(help="Most contributions of one user; later visits add noise only.")]
+ReissuesOption = Annotated[
+    int | None,
+    typer.Option(help="Ring: how often the token may be lost and taken up again (default 1; randomised response 0)."),
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 
 
@@ -56,6 +60,7 @@ def bounds(
     colluders: ColludersOption = 1,
     released: ReleasedOption = False,
     cap: CapOption = None,
+    reissues: ReissuesOption = None,
     as_json: JsonOption = False,
     plot: Annotated[Path | None, typer.Option(help="Also draw epsilon against one quantity into this file.")] = None,
     against: Annotated[str, typer.Option(help="What the plot varies: n, T (ring: rounds) or sigma (or gamma).")] = "n",
@@ -85,6 +90,7 @@ def bounds(
             colluders=colluders,
             released=released,
             cap=cap,
+            reissues=reissues,
         )
         rows = tables.bounds_rows(question)
         if plot is not None:
@@ -108,6 +114,7 @@ def calibrate(
     colluders: ColludersOption = 1,
     released: ReleasedOption = False,
     cap: CapOption = None,
+    reissues: ReissuesOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """How much noise is needed? The least that meets a target, for network and for local DP.
@@ -132,6 +139,7 @@ def calibrate(
             colluders=colluders,
             released=released,
             cap=cap,
+            reissues=reissues,
         )
         return tables.calibrate_rows(question, epsilon)
 
@@ -184,7 +192,9 @@ def audit(
         raise typer.Exit(1)
 
 
-def _question(task: str, topology: str, users: int, steps: int | None, rounds: int | None, **more: Any) -> Question:
+def _question(
+    task: str, topology: str, users: int, steps: int | None, rounds: int | None, reissues: int | None, **more: Any
+) -> Question:
     from coordinator_free_launcher.bounds_tables import Question
     from network_dp.errors import AccountingError
 
@@ -194,7 +204,9 @@ def _question(task: str, topology: str, users: int, steps: int | None, rounds: i
         raise AccountingError("--steps is for the complete graph" if ring else "--rounds is for a ring")
     if length is None:
         raise AccountingError("a ring needs --rounds" if ring else "the complete graph needs --steps")
-    return Question(task, topology, users, length, **more)  # type: ignore[arg-type]  # Question checks both
+    answers = task == "histogram" and more["sigma"] is None
+    reserved = int(ring and not answers) if reissues is None else reissues  # as a plan does (docs/adr/0019)
+    return Question(task, topology, users, length, reissues=reserved, **more)  # type: ignore[arg-type]  # it checks both
 
 
 def _checked(answer: Callable[[], Answer]) -> Answer:

@@ -84,6 +84,7 @@ def describe(plan: Plan) -> dict[str, tuple[Any, str]]:
         "release": (walk.release, "who gets the result"),
         label: (size, f"{noise.mechanism} noise, sensitivity {plan.sensitivity:g}, grid {noise.grid:g}"),
         "min_live": (walk.min_live, "promises hold while at least this many users are alive"),
+        "reissues": (noise.reissues, "promises hold while the token is lost and taken up again at most so often"),
         "plan_hash": (plan.hash, "in every message"),
     }
     if plan.insecure_seed is not None:

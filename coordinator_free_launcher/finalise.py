@@ -20,12 +20,14 @@ NOISE_STEPS: Final = 2.0**12
 ROUNDING: Final = 2.0**-10
 #: ... and a gradient is rounded far below its noise: an SGD token is float64, nothing can saturate.
 SGD_STEPS: Final = 2.0**40
+#: An epsilon is met if it is exceeded by no more than this, relatively: what rounding may do.
+MET: Final = 1e-6
 
 
 def finalise(plan: Plan) -> Plan:
     """The plan with its noise calibrated (if it only names a target), its grid chosen and its range checked.
 
-    Changes nothing in a plan that is already final.
+    Changes nothing in a plan that is already final; refuses noise that does not give the epsilon the plan names.
     """
     if plan.noise.mechanism == "rr":
         final = _with_grid(_calibrated(plan), 1.0)
@@ -39,7 +41,27 @@ def finalise(plan: Plan) -> Plan:
         raise PlanError(f"noise.grid = {final.noise.grid!r}: counts are whole numbers, use 1.0 or less")
     if not isinstance(plan.task, SgdTask):
         check_grid(final)
+    if plan.noise.calibrated:
+        _check_target(final)
     return final
+
+
+def _check_target(plan: Plan) -> None:
+    """A plan that names both its noise and an epsilon must mean the same by them."""
+    target = plan.noise.epsilon
+    if target is None:
+        return
+    from analyzer.promise import reached_epsilon
+
+    reached = reached_epsilon(plan)
+    if reached is None or reached > target * (1 + MET):
+        key = {"gaussian": "sigma", "laplace": "scale", "rr": "gamma"}[plan.noise.mechanism]
+        size = {"sigma": plan.noise.sigma, "scale": plan.noise.scale, "gamma": plan.noise.gamma}[key]
+        gives = "no epsilon that is known" if reached is None else f"epsilon {reached:.4g}"
+        raise PlanError(
+            f"noise.{key} = {size:g}: gives {gives} of {plan.noise.against} DP, not noise.epsilon = {target:g}; "
+            f"leave noise.{key} out and it is computed, or take noise.epsilon out"
+        )
 
 
 def _with_grid(plan: Plan, grid: float) -> Plan:

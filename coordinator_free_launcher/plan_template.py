@@ -48,6 +48,9 @@ def write_plan(wish: Wish) -> str:
     length = f"rounds = {wish.length}" if ring else f"steps = {wish.length}"
     meaning = "everybody contributes this often" if ring else "visits in all; the next user is drawn among all"
     against = "local" if ring and wish.task == "sgd" else "network"
+    reserve = ""
+    if ring and wish.mechanism != "rr":
+        reserve = "reissues = 1                 # how often the token may be lost and taken up again as promised\n"
     users = "\n".join(
         f'\n[[users]]\nname = "user-{i}"\naddress = "{wish.host}:{wish.port + i}"' for i in range(wish.users)
     )
@@ -72,7 +75,7 @@ mechanism = "{wish.mechanism}"
 epsilon = {wish.epsilon!r}
 delta = {wish.delta!r}
 against = "{against}"          # network: what one other user may learn; local: what somebody who sees all may learn
-
+{reserve}
 [timing]
 preset = "local"             # local, lan or wan
 {users}

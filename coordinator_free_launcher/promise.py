@@ -15,16 +15,35 @@ def promises(plan: Plan, colluders: int = 1) -> list[Row]:
     """Network epsilon, the same if the path were hidden, local epsilon, expected error; infinite: no guarantee."""
     from analyzer.promise import promised_epsilon
 
-    delta = plan.noise.delta
-    meaning = f"any one user about any other, delta = {delta:g}, even if it knows the whole path"
-    if plan.walk.topology == "ring" and plan.noise.mechanism == "rr":
-        meaning += "; while nobody is skipped for a whole round (docs/THREAT_MODEL.md)"
-    rows = [Row("network_epsilon", "network epsilon", _or_infinite(promised_epsilon(plan)), meaning)]
+    promised = promised_epsilon(plan)
+    rows = [
+        Row("network_epsilon", "network epsilon", _or_infinite(promised), _meaning(plan)),
+        *_one_path(plan, promised),
+    ]
     if colluders > 1:
         meaning = f"any {colluders} users together; none promised on a ring, where two can enclose a third"
         together = _or_infinite(promised_epsilon(plan, colluders))
         rows.append(Row(f"network_epsilon_{colluders}_colluders", f"with {colluders} colluders", together, meaning))
     return [*rows, _if_hidden(plan, colluders), _local(plan), *_extras(plan), _error(plan)]
+
+
+def _meaning(plan: Plan) -> str:
+    """For whom the promise holds, and while what does not happen."""
+    ring, reserve = plan.walk.topology == "ring", plan.noise.reissues
+    whole = f"any one user about any other, delta = {plan.noise.delta:g}, even if it knows the whole path"
+    if ring and plan.noise.mechanism == "rr":
+        whole += "; while nobody is skipped for a whole round (docs/THREAT_MODEL.md)"
+    times = {0: "never lost", 1: "lost at most once"}.get(reserve, f"lost at most {reserve} times")
+    beyond = "" if ring else ": each time adds at most what its abandoned tokens showed, and the verdict says how much"
+    return f"{whole}; while the token is {times} and taken up again{beyond}"
+
+
+def _one_path(plan: Plan, promised: float | None) -> list[Row]:
+    from analyzer.promise import path_limit, path_sentence
+
+    limit = path_limit(plan)
+    sentence = path_sentence(promised, limit)
+    return [Row("path_epsilon", "most on a single path", limit, sentence)] if sentence else []
 
 
 def _or_infinite(epsilon: float | None) -> float:

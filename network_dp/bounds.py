@@ -146,16 +146,18 @@ def least_index(function: Callable[[int], float], low: int, high: int) -> int:
     return min(range(low, high + 1), key=function)
 
 
-def ring_epsilon(n_rounds: int, sigma: float, sensitivity: float, delta: float) -> float:
+def ring_epsilon(n_rounds: int, sigma: float, sensitivity: float, delta: float, reissues: int = 0) -> float:
     """Network DP of the ring's real sum (Alg. 1 and the spread ring), released with closing noise or not.
 
     Every increment that any one user sees holds one full foreign noise for each round since it last held the token, and
     one contribution of each other user; so S <= K and the whole run is one Gaussian mechanism with
-    mu = sqrt(K) Delta / sigma (THEORY.md#ring-missed-rounds; ADR 13). Against two colluders around a user a
-    ring gives nothing: see `exposure.local`.
+    mu = sqrt(K) Delta / sigma (THEORY.md#ring-missed-rounds; ADR 13). Whoever saw a token that was lost and taken up
+    again saw one round more: S <= K + `reissues` (ADR 19). Against two colluders around a user a ring gives nothing:
+    see `exposure.local`.
     """
     require_whole("n_rounds", n_rounds)
-    return _gaussian_epsilon(float(n_rounds), sigma, sensitivity, delta)
+    require_whole("reissues", reissues)
+    return _gaussian_epsilon(float(n_rounds + reissues), sigma, sensitivity, delta)
 
 
 def local_epsilon(n_contributions: int, sigma: float, sensitivity: float, delta: float) -> float:

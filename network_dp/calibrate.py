@@ -37,12 +37,13 @@ def sigma(
     colluders: int = 1,
     cap: int | None = None,
     path: bounds.Path = "known",
+    reissues: int = 0,
 ) -> float:
     """Least sigma (to 0.1 %, rounded up) with which a run is (epsilon, delta)-DP.
 
     privacy="local": every contribution carries its own full noise; `n_contributions` is how many each user makes
     (`cap` and, on a ring, `n_rounds` are accepted for it). privacy="network": the ring needs `n_rounds`, the complete
-    graph `n_users` (the least number alive) and `n_steps`.
+    graph `n_users` (the least number alive) and `n_steps`. `reissues`: how often a ring may take its token up again.
     """
     _check_target(epsilon, delta, sensitivity)
     aim = delta / DISCRETE_INFLATION
@@ -60,7 +61,8 @@ def sigma(
         require_whole("n_rounds", n_rounds, 1)
         if colluders > 1:
             raise UnreachableError("a ring resists no collusion: no sigma protects a user between two colluders")
-        return gaussian.sigma(epsilon, aim, math.sqrt(n_rounds) * sensitivity) * (1 + 1e-12)
+        require_whole("reissues", reissues)
+        return gaussian.sigma(epsilon, aim, math.sqrt(n_rounds + reissues) * sensitivity) * (1 + 1e-12)
     if n_users is None or n_steps is None:
         raise UnreachableError("calibrating the complete graph needs n_users and n_steps")
     users, steps = n_users, n_steps
@@ -114,6 +116,7 @@ def gamma(
     n_rounds: int | None = None,
     n_steps: int | None = None,
     released: bool = False,
+    reissues: int = 0,
 ) -> float:
     """Least probability of a random answer with which a histogram run is (epsilon, delta)-network-DP.
 
@@ -128,7 +131,7 @@ def gamma(
         if topology == "ring":
             if n_rounds is None:
                 raise UnreachableError("calibrating a ring needs n_rounds")
-            return shuffle.ring_epsilon(n_users, n_rounds, n_buckets, probability, delta, released)
+            return shuffle.ring_epsilon(n_users, n_rounds, n_buckets, probability, delta, released, reissues)
         if n_steps is None:
             raise UnreachableError("calibrating the complete graph needs n_steps")
         return shuffle.complete_epsilon(n_users, n_steps, n_buckets, probability, delta, released)

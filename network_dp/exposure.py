@@ -35,6 +35,7 @@ __all__ = [
     "general",
     "local",
     "matrix",
+    "pure",
     "ring",
     "rows",
     "worst_colluders",
@@ -218,6 +219,39 @@ def general(observations: Sequence[Observation]) -> dict[int, float]:
     naked = np.abs(rotated[rank:]).max(axis=0, initial=0.0) > 1e-9 * np.abs(c).max(axis=0, initial=1.0)
     exposures = np.sum((rotated[:rank] / singular[:rank, None]) ** 2, axis=0)
     return {u: math.inf if naked[i] else float(exposures[i]) for i, u in enumerate(users)}
+
+
+def pure(observations: Sequence[Observation]) -> dict[int, float]:
+    """The same for Laplace noise: how many contributions of each user were seen, at Delta_1 / scale of epsilon each.
+
+    Take any shifts a of the noises with A a = c, A = 1 where a noise is in an observation. Replacing u's data moves the
+    observations as shifting every noise j by a_j Delta would; a Laplace density changes by a factor of at most
+    exp(|a_j| Delta_1 / scale). So epsilon <= |a|_1 Delta_1 / scale: the least |a|_1, a linear programme, or infinity
+    where no shift exists. One observation of c contributions under any noise: c. (c' Sigma^+ c is the least |a|_2^2.)
+    """
+    noise_ids = list(dict.fromkeys(name for seen in observations for name in seen.noises))
+    a = np.array([[float(name in seen.noises) for name in noise_ids] for seen in observations])
+    a = a.reshape(len(observations), len(noise_ids))
+    found: dict[tuple[float, ...], float] = {}
+    result = {}
+    for u in sorted({u for seen in observations for u in seen.contributions}):
+        counts = tuple(seen.contributions.get(u, 0.0) for seen in observations)
+        if counts not in found:
+            found[counts] = _least_shift(a, counts)
+        result[u] = found[counts]
+    return result
+
+
+def _least_shift(a: Floats, counts: tuple[float, ...]) -> float:
+    """Least |x|_1 with a x = counts, rounded up; infinite if there is none."""
+    from scipy.optimize import linprog
+
+    if not any(counts):
+        return 0.0
+    if a.shape[1] == 0:
+        return math.inf
+    best = linprog(np.ones(2 * a.shape[1]), A_eq=np.hstack([a, -a]), b_eq=counts)
+    return math.inf if best.status != 0 or best.fun is None else float(best.fun) * (1 + 1e-9)
 
 
 def ring(n_rounds: int, n_users: int | None = None, released: bool = False) -> Floats:

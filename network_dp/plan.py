@@ -139,7 +139,8 @@ class Noise:
     """The mechanism and its size, or a target (epsilon, delta) from which provisioning computes it.
 
     ``sigma`` is the std of one full Gaussian noise in data units (SGD: on the gradient), ``scale`` Laplace's b,
-    ``gamma`` the lie probability of randomised response. ``grid`` is the public fixed-point step.
+    ``gamma`` the lie probability of randomised response. ``grid`` is the public fixed-point step. ``reissues``: how
+    often a ring may lose its token and take it up again within the promise (docs/adr/0019).
     """
 
     mechanism: Mechanism
@@ -151,6 +152,7 @@ class Noise:
     against: Against
     spread: bool
     grid: float | None
+    reissues: int
 
     @property
     def calibrated(self) -> bool:

@@ -9,7 +9,7 @@ import json
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -38,6 +38,7 @@ ADDRESS_ALLOWED = 'must be "HOST:PORT" with a port from 1 to 65535'
 FACTORY = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 ROWS = ("average", "per_visit")
 MAX_USERS = 100_000
+MAX_REISSUES = 1000
 MAX_DIMENSION = 1 << 23  # 64 MiB of 8-byte numbers
 HANDOVER_LEAST_S = 0.2  # four times as long as users take, at most, to tell that a token was taken
 
@@ -199,20 +200,27 @@ def _walk(table: _Table, users: tuple[User, ...]) -> Walk:
     starter = table.text("starter", None, "must be the name of a user", names[0])
     if starter not in names:
         raise table.fail("starter", starter, "must be the name of a user of this plan")
-    floor = 3 if ring else 2
-    default_live = floor if ring else max(floor, n - max(1, n // 10))
     walk = Walk(
         topology=topology,
         rounds=table.whole("rounds", 1, 1_000_000) if ring else None,
         steps=None if ring else table.whole("steps", 1, 1_000_000_000),
         starter=starter,
         release=table.choice("release", ("all", "holder"), "all"),
-        min_live=table.whole("min_live", floor, n, default_live),
+        min_live=table.whole("min_live", 3 if ring else 2, n, 0),  # 0: see ``_with_least_alive``
         durability=table.choice("durability", ("machine", "process"), "machine"),
         log_values=table.flag("log_values", True),
     )
     table.close(_keys(Walk))
     return walk
+
+
+def _with_least_alive(walk: Walk, noise: Noise, n: int) -> Walk:
+    """The default of ``min_live``: where users hide each other the noise is sized for nine in ten of them; a ring's
+    full noises hide as well among three."""
+    if walk.min_live:
+        return walk
+    alike = walk.topology == "ring" and noise.mechanism != "rr"
+    return replace(walk, min_live=3 if alike else max(3 if walk.topology == "ring" else 2, n - max(1, n // 10)))
 
 
 def _task(table: _Table) -> TaskSpec:
@@ -291,7 +299,9 @@ def _noise(table: _Table, walk: Walk, task: TaskSpec) -> Noise:
         against=table.choice("against", ("network", "local"), "network"),
         spread=table.flag("spread", False),
         grid=table.real("grid", None, above=0.0),
+        reissues=table.whole("reissues", 0, MAX_REISSUES, -1),
     )
+    noise = replace(noise, reissues=_reissues(table, walk, noise))
     if noise.spread and (walk.topology != "ring" or mechanism != "gaussian" or isinstance(task, SgdTask)):
         raise PlanError("noise.spread = true: only Gaussian sums on a ring spread their noise over the users")
     if not noise.calibrated and noise.epsilon is None:
@@ -300,6 +310,17 @@ def _noise(table: _Table, walk: Walk, task: TaskSpec) -> Noise:
         raise table.fail("grid", noise.grid, "must be a power of two")
     table.close(_keys(Noise))
     return noise
+
+
+def _reissues(table: _Table, walk: Walk, noise: Noise) -> int:
+    """On a ring a token taken up again costs at most one contribution more, and one is reserved. Where other users'
+    answers or steps amplify privacy it would cost all of that: nothing is reserved (docs/adr/0019)."""
+    amplified = walk.topology == "complete" or (noise.mechanism == "rr" and noise.against == "network")
+    if walk.topology == "complete" and noise.reissues > 0:
+        raise table.fail(
+            "reissues", noise.reissues, "must be 0 on the complete graph: its promise is without re-issues"
+        )
+    return (0 if amplified else 1) if noise.reissues < 0 else noise.reissues
 
 
 def _caps(table: _Table) -> Caps:
@@ -367,12 +388,13 @@ def from_dict(values: Mapping[str, Any]) -> Plan:
     users = _users(top)
     walk = _walk(top.table("walk", required=True), users)
     task = _task(top.table("task", required=True))
+    noise = _noise(top.table("noise", required=True), walk, task)
     plan = Plan(
         name=top.text("name", NAME, "must be lower-case letters, digits and dashes, at most 63", "run"),
         run_number=top.whole("run_number", 0, 10**9, 1),
-        walk=walk,
+        walk=_with_least_alive(walk, noise, len(users)),
         task=task,
-        noise=_noise(top.table("noise", required=True), walk, task),
+        noise=noise,
         caps=_caps(top.table("caps")),
         timing=_timing(top.table("timing")),
         users=users,

@@ -51,18 +51,30 @@ def ring_random_elements(n_users: int, gamma: float) -> int:
 
 
 def ring_epsilon(
-    n_users: int, n_rounds: int, n_buckets: int, gamma: float, delta: float, released: bool = False
+    n_users: int,
+    n_rounds: int,
+    n_buckets: int,
+    gamma: float,
+    delta: float,
+    released: bool = False,
+    reissues: int = 0,
 ) -> float:
     """Network DP of the ring histogram, K rounds (THEORY.md#cover-elements).
 
     A pair meets K - 1 full windows (u among n - 2 others) and one short one, at worst u's answer among R1 uniform
     elements: v's first visit if u precedes v, else the release. Without a release the second kind has no short
     window, but the first kind, the worse one, exists either way: `released` does not change the worst pair.
+
+    A token that was lost after v saw it and taken up again shows the answers of one window twice, u's with fresh coins:
+    nothing but their own lie hides those two. Each of `reissues` adds two such answers (the window they replace, any of
+    the K, is counted too: which one is not known).
     """
     require(n_users >= 3, f"a ring needs at least 3 users, got {n_users}")
     require_whole("n_rounds", n_rounds, 1)
+    require_whole("reissues", reissues)
     windows = Counter({Window(n_users - 2): n_rounds - 1})
     windows[Window(0, ring_random_elements(n_users, gamma))] += 1
+    windows[Window(0)] += 2 * reissues
     return composed_epsilon(Response(n_buckets, gamma), windows, delta)
 
 

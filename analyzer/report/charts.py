@@ -133,7 +133,8 @@ def exposure_law(analysis: Analysis) -> str:
     values = values[np.isfinite(values)]
     if len(values) == 0:
         return ""
-    top = max(float(values[-1]), min(numbers.limit or 0.0, float(values[-1]) * 3 + 1)) * 1.06
+    limit = numbers.limit if gaussian else numbers.limit_epsilon
+    top = max(float(values[-1]), min(limit or 0.0, float(values[-1]) * 3 + 1)) * 1.06
     floor = math.floor(math.log10(0.5 / len(values))) if len(values) > 1 else -1
     floor = min(floor, -1)
     frame = Frame((0.0, top), (floor, 0.0), "Distribution of exposure")
@@ -147,8 +148,8 @@ def exposure_law(analysis: Analysis) -> str:
         frame.line([(s, y) for s, y in law if y >= floor], "law", "law, at most")
     if not gaussian and numbers.promised is not None:
         frame.upright(numbers.promised, "law", "promised before the run")
-    if numbers.limit is not None:
-        frame.upright(numbers.limit, "limit", "limit of the verdict")
+    if limit is not None:
+        frame.upright(limit, "limit", "limit of the verdict")
     frame.axes(
         "exposure S" if gaussian else "epsilon",
         "share of pairs above",

@@ -10,6 +10,7 @@ from typing import Final
 from analyzer import integrity
 from analyzer.analysis import Analyses
 from analyzer.judge import Analysis, UserCard
+from analyzer.promise import path_sentence
 from analyzer.report.charts import all_charts
 from analyzer.report.style import STYLE
 from analyzer.report.svg import number
@@ -86,9 +87,9 @@ def _tiles(analysis: Analysis) -> str:
     else:
         tiles.append(("?", "epsilon", numbers.unknown))
     if numbers.promised is not None:
-        tiles.append(
-            (number(numbers.promised), "epsilon promised before the run", f"for {plan.walk.min_live} live users")
-        )
+        average = path_sentence(numbers.promised, numbers.path_limit)
+        text = f"for {plan.walk.min_live} live users. {average}".strip()
+        tiles.append((number(numbers.promised), "epsilon promised before the run", text))
     if numbers.local is not None:
         tiles.append((number(numbers.local), "epsilon of local DP", "if somebody saw every message"))
     result = analysis.utility

@@ -38,7 +38,9 @@ def test_json_holds_the_valid_bound(call):
 def test_a_ring_has_no_local_guarantee_and_resists_no_collusion(call):
     ring = ("bounds", "--topology", "ring", "--users", 10, "--rounds", 4, "--sigma", 5)
     table = json.loads(call(*ring, "--json").output)
-    assert table["network_epsilon"]["value"] == pytest.approx(bounds.ring_epsilon(4, 5.0, 1.0, 1e-6))
+    assert table["network_epsilon"]["value"] == pytest.approx(bounds.ring_epsilon(4, 5.0, 1.0, 1e-6, reissues=1))
+    undisturbed = json.loads(call(*ring, "--reissues", 0, "--json").output)["network_epsilon"]["value"]
+    assert undisturbed == pytest.approx(bounds.ring_epsilon(4, 5.0, 1.0, 1e-6))
     assert table["local_epsilon"]["value"] == "infinity"
     together = json.loads(call(*ring, "--colluders", 2, "--json").output)["network_epsilon"]
     assert together["value"] == "infinity" and "resists no collusion" in together["note"]
@@ -69,6 +71,7 @@ def test_a_histogram_by_randomised_response_uses_the_shuffle_accountant(call):
         (("bounds", "--steps", 5, "--sigma", 1, "--colluders", 100), "colluders"),
         (("bounds", "--steps", 5, "--sigma", 1, "--plot", "/nowhere/at/all.png"), "plot"),
         (("bounds", "--steps", 5, "--sigma", 1, "--plot", "/nowhere/at/all.xyz"), "xyz"),
+        (("bounds", "--steps", 5, "--sigma", 1, "--reissues", 1), "--reissues"),
         (("audit", "nothing"), "algorithm"),
     ],
 )

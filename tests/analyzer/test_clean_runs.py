@@ -43,7 +43,7 @@ def test_an_honest_run_passes(tmp_path, any_plan):
         (plan_text("ring", 6, 5, noise=f"sigma = 2.0\n{GRID}\nspread = true"), Faults(lose_at=12, lose_after=3)),
         (plan_text(task=SGD, noise="sigma = 3.0"), Faults(lose_at=20, lose_after=4)),
         (plan_text(task=SGD, noise="sigma = 3.0"), Faults(refuse_at=20)),
-        (plan_text("ring", 6, 4, task=HISTOGRAM, noise="gamma = 0.3"), Faults(lose_at=12, lose_after=3)),
+        (plan_text("ring", 6, 4, task=HISTOGRAM, noise="gamma = 0.3\nreissues = 1"), Faults(lose_at=12, lose_after=3)),
         (plan_text(task=HISTOGRAM, noise="gamma = 0.3"), Faults(lose_at=20, lose_after=4)),
         (plan_text("ring", 6, 4, task=HISTOGRAM, noise="gamma = 0.3"), Faults(dead=frozenset({3}))),
     ],

@@ -141,7 +141,9 @@ def test_answers_that_were_seen_are_counted_once_and_never_cost_more_than_local_
         np.testing.assert_array_equal(tool.windows([v]).answers(plan.n), counts)
         most = [promise.local_epsilon(plan, int(count)) for count in counts]
         assert (analysis.privacy.epsilon[:, v] <= np.array(most) * (1 + 1e-9)).all()
-    assert {c.id: c.status for c in analysis.checks}["exposure"] is Status.PASS
+    forked_ring = faults is not None and faults.lose_at is not None and plan.walk.topology == "ring"
+    expected = Status.OVERSPENT if forked_ring else Status.PASS
+    assert {c.id: c.status for c in analysis.checks}["exposure"] is expected
 
 
 def test_a_ring_of_responses_costs_what_its_plan_promises(tmp_path):
@@ -220,9 +222,9 @@ def test_epsilon_of_the_worst_pair_is_the_gaussian_profile_of_its_exposure(tmp_p
     assert numbers.worst_epsilon == pytest.approx(gaussian.epsilon(mu, 1e-6), rel=1e-4)
 
 
-def test_the_ring_promises_sqrt_k(tmp_path):
+def test_the_ring_promises_sqrt_k_and_a_reissue(tmp_path):
     write_run(tmp_path, plan_text("ring", 5, 4), 1)
-    assert analysis_of(tmp_path).privacy.promised == pytest.approx(bounds.ring_epsilon(4, 2.0, 1.0, 1e-6), rel=1e-4)
+    assert analysis_of(tmp_path).privacy.promised == pytest.approx(bounds.ring_epsilon(4, 2.0, 1.0, 1e-6, 1), rel=1e-4)
 
 
 def test_the_worst_pair_is_told_in_words(tmp_path):
