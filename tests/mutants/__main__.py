@@ -11,6 +11,7 @@ import tempfile
 import tomllib
 from collections import Counter
 from functools import cache
+from itertools import zip_longest
 from pathlib import Path
 
 from rich.console import Console
@@ -53,14 +54,14 @@ def must_die(root: Path = ROOT) -> list[Job]:
 
 
 def draw(found: list[Mutant], sample: int, seed: int) -> list[Mutant]:
-    """``sample`` of them from each target, or all."""
+    """``sample`` of them from each target, or all; the targets in turn, for a run whose time is short."""
     dice = random.Random(seed)
-    drawn = []
+    drawn: list[list[Mutant]] = []
     for target in TARGETS:
         files = target.paths()
         mine = [mutant for mutant in found if mutant.file in files]
-        drawn += dice.sample(mine, min(sample, len(mine))) if sample else mine
-    return drawn
+        drawn.append(dice.sample(mine, min(sample, len(mine))) if sample else mine)
+    return [mutant for turn in zip_longest(*drawn) for mutant in turn if mutant is not None]
 
 
 def summary(outcomes: list[Outcome]) -> dict[str, dict[str, int]]:

@@ -14,6 +14,7 @@ from node.protocol.visit import read_token
 from tests.protocol.conftest import User
 
 RING = "ring n=5 K=2"
+HOLDER = "ring n=4 K=2 holder"
 COMPLETE = "complete n=5 T=8 caps"
 
 
@@ -95,6 +96,21 @@ def test_whoever_has_not_acknowledged_is_asked_again_until_a_majority_has(ended)
         assert not me.state.durable.final
         me.answer(send, Published(True, me.state.bid) if place == 0 else None)
     assert me.state.durable.final
+
+
+@pytest.mark.parametrize(("stage", "keeps"), [(RING, False), (HOLDER, True), (HOLDER, False)])
+def test_the_value_is_shown_to_whom_the_plan_says(user, blank, stage, keeps) -> None:
+    """``release = "holder"``: an end mark travels, and who kept the value under that mark shows it, nobody else."""
+    me = user(stage, 0).checked()
+    value, end = blank(me.ctx), b"e" * 16
+    ended = Result((0, me.ctx.start), end, value if me.ctx.release_all else b"")
+    me.state = me.state._replace(durable=me.state.durable._replace(result=ended, kept=end + value if keeps else b""))
+    vote(bid(me), dict.fromkeys(me.ctx.others, ended))
+    finished: list[Finished] = []
+    for send in me.sends(Publish):
+        me.answer(send, Published(True, me.state.bid))
+        finished += me.all(Finished)
+    assert [effect.token for effect in finished] == [value if keeps or me.ctx.release_all else b""]
 
 
 @pytest.mark.parametrize("taker", ["the one it was planned for", "somebody else"])
