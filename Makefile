@@ -7,17 +7,20 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 PROTO_VENV := .venv-proto
+LOCK_VENV := .venv-lock
+LOCK := $(LOCK_VENV)/bin/uv pip compile --quiet --upgrade --universal --python-version 3.11 --fork-strategy fewest \
+  --generate-hashes --no-header --no-annotate
 
-.PHONY: demo test test-fast test-full lint format proto bench mutants soak image clean help
+.PHONY: demo test test-fast test-full lint format proto bench mutants soak image lock clean help
 
 help: ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
 
-$(STAMP): pyproject.toml
+$(STAMP): pyproject.toml requirements/dev.txt
 	$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or newer is needed") if sys.version_info < (3, 11) else None'
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	$(BIN)/python -m pip install --quiet --require-hashes --requirement requirements/dev.txt
+	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
 	touch $(STAMP)
 
 demo: $(STAMP) ## three real runs over real processes, a table and reports
@@ -57,8 +60,16 @@ soak: $(STAMP) ## random fault schedules until stopped
 	$(BIN)/network-dp simulate faults --seconds 31536000
 
 image: ## the container image, from a registry or from docker/airgap where none answers
-	docker image inspect python:3.11-slim >/dev/null 2>&1 || timeout 60 docker pull -q python:3.11-slim >/dev/null 2>&1 || docker/airgap/prepare
-	docker build -f docker/Dockerfile -t network-dp . || (docker/airgap/prepare && docker build -f docker/Dockerfile -t network-dp .)
+	docker build -f docker/Dockerfile --build-arg BASE="$$(docker/base)" -t network-dp . || \
+	  (docker/airgap/prepare && docker build -f docker/Dockerfile --build-arg BASE="$$(docker/base)" -t network-dp .)
+
+lock: ## choose the newest versions again: requirements/*.txt with hashes, and the digest of the base image
+	test -x $(LOCK_VENV)/bin/python || $(PYTHON) -m venv $(LOCK_VENV)
+	$(LOCK_VENV)/bin/python -m pip install --quiet uv==0.13.8
+	$(LOCK) --extra dev pyproject.toml requirements/build.in --output-file requirements/dev.txt
+	$(LOCK) pyproject.toml --constraint requirements/dev.txt --output-file requirements/run.txt
+	$(LOCK) requirements/build.in --constraint requirements/dev.txt --output-file requirements/build.txt
+	docker/base --pin
 
 clean:
-	rm -rf $(VENV) $(PROTO_VENV) demo-out out .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(PROTO_VENV) $(LOCK_VENV) demo-out out .pytest_cache .mypy_cache .ruff_cache .hypothesis
