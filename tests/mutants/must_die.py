@@ -92,6 +92,13 @@ MUST_DIE: tuple[Named, ...] = (
         IN_STEP,
     ),
     Named(
+        "the line of refused bytes is not synced before another takes its place",
+        "node/in_step.py",
+        "_drops_a_line(before, after):\n        log.sync()",
+        "_drops_a_line(before, after):\n        pass",
+        IN_STEP,
+    ),
+    Named(
         "the view log is not flushed before the journal",
         "node/in_step.py",
         "    log.flush()\n    if journal.syncs",
