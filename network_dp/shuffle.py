@@ -35,8 +35,7 @@ from network_dp.randomised_response import (
 Floats = NDArray[np.float64]
 
 _ORDERS = 1 + np.geomspace(0.25, 400, 28)
-_DIRECT = 2_000  # answers whose losses are still convolved one by one
-_LARGEST_LOSS = 600.0  # e to this is still a number
+_DIRECT = 20_000  # answers whose losses are still convolved directly, in half a second
 
 
 def local_gamma(epsilon: float, n_buckets: int) -> float:
@@ -96,23 +95,38 @@ def local_epsilon(n_contributions: int, n_buckets: int, gamma: float, delta: flo
     """Local DP of k answers: exact k-fold composition of randomised response (very many: rounded up on a loss grid).
 
     The loss of an answer is eps0 (u's value), -eps0 (the other value) or 0, so that of k answers is j eps0 with
-    probability p_j, and delta(e) = sum over j eps0 > e of p_j - e^e p_(-j).
+    probability p_j = e^(j eps0) p_(-j), and delta(e) = sum over j eps0 > e of p_j (1 - e^(e - j eps0)).
     """
     require_whole("n_contributions", n_contributions)
     require(0 < delta < 1, f"delta must lie strictly between 0 and 1, got {delta}")
     response = Response(n_buckets, gamma)
-    if n_contributions > _DIRECT or n_contributions * response.epsilon > _LARGEST_LOSS:
+    if gamma == 1 or n_contributions == 0:
+        return 0.0
+    if n_contributions > _DIRECT or gamma == 0:
         return composed_epsilon(response, Counter({Window(0): n_contributions}), delta)
-    rest, losses = gamma / n_buckets, np.ones(1)
-    one = np.array([rest, gamma * (1 - 2 / n_buckets), 1 - gamma + rest])
-    for _ in range(n_contributions):
-        losses = np.convolve(losses, one)
-    above, below = losses[n_contributions + 1 :], losses[:n_contributions][::-1]  # p_j and p_(-j), j = 1, 2, ...
-    seen, hidden = np.cumsum(above[::-1])[::-1], np.cumsum(below[::-1])[::-1]
-    for j in range(n_contributions - 1, -1, -1):  # delta(e) for j eps0 <= e < (j+1) eps0
-        if seen[j] - math.exp(j * response.epsilon) * hidden[j] > delta:
-            return math.log((seen[j] - delta) / hidden[j])
+    rest = gamma / n_buckets
+    losses = _power(np.array([rest, gamma * (1 - 2 / n_buckets), 1 - gamma + rest]), n_contributions)
+    # Sums and products of positive numbers: each is off by less than one rounding for each that led to it.
+    seen = losses[n_contributions + 1 :] * (1 + 8 * n_contributions * np.finfo(float).eps)  # p_j, j = 1, 2, ...
+    # With e = j eps0 + x, 0 <= x < eps0: delta(e) = sum p_i - e^x sum p_i e^(-(i-j) eps0) over i > j.
+    total = hidden = 0.0
+    for j in range(n_contributions - 1, -1, -1):
+        total += float(seen[j])
+        hidden = (hidden + float(seen[j])) * math.exp(-response.epsilon)
+        if total - hidden > delta:
+            return j * response.epsilon + math.log((total - delta) / hidden)
     return 0.0
+
+
+def _power(law: Floats, times: int) -> Floats:
+    """The law of a sum of ``times`` independent draws, convolved directly: nothing cancels."""
+    result, square = np.ones(1), law
+    while times:
+        if times % 2:
+            result = np.convolve(result, square)
+        times //= 2
+        square = np.convolve(square, square) if times else square
+    return result
 
 
 def composed_epsilon(response: Response, windows: Counter[Window], delta: float) -> float:
