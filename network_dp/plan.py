@@ -15,7 +15,9 @@ from dataclasses import asdict, dataclass, field, fields
 from functools import cached_property
 from typing import Any, Literal
 
-Topology = Literal["ring", "complete"]
+from network_dp.noise_rule import NoiseRule
+from network_dp.topology import TOPOLOGIES, Topology, TopologyKind
+
 Release = Literal["all", "holder"]
 Durability = Literal["machine", "process"]
 Mechanism = Literal["gaussian", "laplace", "rr"]
@@ -45,7 +47,7 @@ class User:
 class Walk:
     """How the token moves. Ring: ``rounds`` K. Complete graph: ``steps`` T."""
 
-    topology: Topology
+    topology: TopologyKind
     rounds: int | None
     steps: int | None
     starter: str
@@ -250,20 +252,27 @@ class Plan:
     def names(self) -> tuple[str, ...]:
         return tuple(user.name for user in self.users)
 
+    @cached_property
+    def topology(self) -> Topology:
+        """The walk's shape, with its rules."""
+        kind = TOPOLOGIES[self.walk.topology]
+        return kind(self.n, self.index(self.walk.starter), getattr(self.walk, kind.length_key))
+
     @property
     def total_steps(self) -> int:
-        """Steps of an undisturbed walk: K n on the ring, T on the complete graph."""
-        if self.walk.topology == "ring":
-            assert self.walk.rounds is not None
-            return self.walk.rounds * self.n
-        assert self.walk.steps is not None
-        return self.walk.steps
+        return self.topology.total_steps
+
+    @cached_property
+    def noise_rule(self) -> NoiseRule:
+        """How much noise each hop owes. On a ring one noise serves all users, where it is simply added to a sum."""
+        by_ledger = not self.topology.drawn and self.noise.mechanism != "rr" and not isinstance(self.task, SgdTask)
+        return NoiseRule(self.unit_count, int(self.noise.spread), by_ledger)
 
     @property
     def most_contributions(self) -> int:
-        """Most real contributions that one user can make: its rounds, or all steps of a random walk, up to its cap."""
-        visits = self.walk.rounds if self.walk.rounds is not None else self.total_steps
-        return visits if self.caps.contributions is None else min(visits, self.caps.contributions)
+        """Most real contributions that one user can make: one for each turn it can have, up to its cap."""
+        turns = self.topology.most_turns(self.total_steps)
+        return turns if self.caps.contributions is None else min(turns, self.caps.contributions)
 
     @property
     def majority(self) -> int:

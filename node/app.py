@@ -139,7 +139,7 @@ async def _with_journal(
     life = _count_life(bundle.state / "lives")
     source, dice = sources(plan.insecure_seed, f"{bundle.name} {plan.run_number}", life)
     frame = Frame(plan.run_id, plan.hash)
-    ledger = (0,) * ctx.n if ctx.ledger else ()
+    ledger = ctx.rule.blank_ledger(ctx.n)
     token_bytes = len(Token(task.initial(source), 0, 0, 0, ledger).encode())
     if token_bytes > LONG_TOKEN_BYTES:
         keep_long_blocks()
@@ -166,7 +166,7 @@ async def _with_journal(
 
     stock = Stock(
         lambda: worker.supplies(source),
-        least=AHEAD_RING if ctx.ledger else AHEAD,
+        least=AHEAD_RING if ctx.rule.by_ledger else AHEAD,
         aside=source.secure and token_bytes > SLOW_NOISE_BYTES,
     )
     runtime = Runtime(ctx, journal, view_log, client, dice, stock, finished, options.on_progress, crash)

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import hashlib
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_private_key
 
-from network_dp.plan import Plan, PlanError, SgdTask
+from network_dp.plan import Plan, PlanError
 from network_dp.plan_reader import parse
 from network_dp.untrusted import FormatError, read_text, toml
 from node.errors import BundleError, LostDiskError
@@ -140,18 +140,13 @@ def _check_identity(bundle: Bundle) -> None:
 
 def context(plan: Plan, me: int, worker: Worker, *, noise_every_visit: bool) -> Context:
     """The run as the protocol core sees it."""
-    ring = plan.walk.topology == "ring"
-    ledger = ring and not noise_every_visit and not isinstance(plan.task, SgdTask)
+    rule = replace(plan.noise_rule, by_ledger=False) if noise_every_visit else plan.noise_rule
     return Context(
         me=me,
         names=plan.names,
         run_id=plan.run_id,
-        ring=ring,
-        start=plan.index(plan.walk.starter),
-        total=plan.total_steps,
-        full=plan.unit_count,
-        share=int(plan.noise.spread),
-        ledger=ledger,
+        topology=plan.topology,
+        rule=rule,
         release_all=plan.walk.release == "all",
         min_live=plan.walk.min_live,
         cap=plan.caps.contributions,

@@ -252,9 +252,9 @@ def _checked_enough(ctx: Context, state: State, inputs: Inputs) -> Step:
 
 
 def _take_silent_for_down(ctx: Context, state: State, inputs: Inputs) -> Step:
-    """Complete graph: who did not answer the roll-call gets no token for a while. It bends the law of the next draws,
-    so it is logged."""
-    silent = frozenset() if ctx.ring else state.to_ask - state.heard.keys()
+    """Who did not answer the roll-call gets no token for a while, unless its offers find that out. It bends the law
+    of the next draws, so it is logged."""
+    silent = frozenset() if ctx.topology.offer_tries > 1 else state.to_ask - state.heard.keys()
     down = {**state.down, **dict.fromkeys(silent, inputs.now + ctx.timing.down_ttl_s)}
     return state._replace(down=down), [Log(peer_line(ctx, user, "down", inputs)) for user in sorted(silent)]
 

@@ -21,7 +21,7 @@ from node.protocol.messages import (
     Refused,
     Why,
 )
-from node.protocol.routing import holder_at, live
+from node.protocol.routing import live
 from node.protocol.state import FINISH, UNROUTED, Context, Custody, Grant, Inputs, Phase, State, Watch
 from node.protocol.values import NO_HOP, Epoch, Hop, TokenError, hop_tag
 from node.protocol.view_lines import accepted_line, peer_line
@@ -30,7 +30,7 @@ from node.protocol.visit import Step
 FOREVER = float("inf")
 T = TypeVar("T")
 _WAITING = (Phase.HANDING, Phase.OFFERING, Phase.WAITING, Phase.ROUTING, Phase.CHECKING)
-RING_TRIES = 3  # a skip costs the skipped user its round, so a ring offers a few times first
+NO_GRANT_TRIES = 3  # a grant that was lost is asked for again
 
 
 # ---- sending -------------------------------------------------------------------------------------------------
@@ -275,7 +275,7 @@ def declined(ctx: Context, state: State, answer: Declined | Refused, inputs: Inp
     if answer.why is Why.DONE:
         # A search that is under way would go on without the answer this user needs: it starts again at once.
         return state._replace(phase=Phase.IDLE, watch=Watch.RESTING, watch_at=inputs.now, asked=frozenset()), []
-    if answer.why is Why.NO_GRANT and state.tries < RING_TRIES:
+    if answer.why is Why.NO_GRANT and state.tries < NO_GRANT_TRIES:
         state = state._replace(phase=Phase.ROUTING, tries=state.tries + 1)
         return state._replace(retry_at=_back_off(ctx, state, inputs)), []
     state, effects = _mark_down(ctx, state, custody.next, inputs)
@@ -288,7 +288,7 @@ def offer_lost(ctx: Context, state: State, inputs: Inputs) -> Step:
     state = state._replace(tries=state.tries + 1)
     if state.handed:
         return state._replace(phase=Phase.WAITING, retry_at=_back_off(ctx, state, inputs)), []
-    if ctx.ring and state.tries < RING_TRIES:
+    if state.tries < ctx.topology.offer_tries:
         return state._replace(phase=Phase.ROUTING, retry_at=_back_off(ctx, state, inputs)), []
     state, effects = _mark_down(ctx, state, _custody(state).next, inputs)
     state, more = _reroute(ctx, state, inputs)
@@ -310,7 +310,7 @@ def _obstacle(ctx: Context, state: State, hop: Hop) -> Why | None:
         return Why.DONE
     if hop.epoch < state.durable.promised:
         return Why.FENCED
-    if not 1 <= hop.step <= ctx.total or (ctx.ring and holder_at(ctx, hop.step) != ctx.me):
+    if not ctx.topology.may_hold(ctx.me, hop.step):
         return Why.MISBEHAVIOUR
     if not trust.believable(ctx, state, hop.epoch):
         return Why.MISBEHAVIOUR
@@ -330,16 +330,12 @@ def _leaps(ctx: Context, state: State, peer: int, hop: Hop) -> bool:
     """A ring comes round: does this hop leave a whole round out since this user's last one, with no word but the
     sender's that the walk is as far as that? (In a later epoch the first hop may be anywhere; and who has just started
     may have taken the hop before: a no would be definite.)"""
-    mark = state.durable.mark
-    if (
-        not ctx.ring
-        or not state.checked
-        or hop.epoch > max(mark.epoch, (0, ctx.start))
-        or hop.step <= max(mark.step, 0) + ctx.n
-    ):
+    mark, every = state.durable.mark, ctx.topology.turn_every
+    if every is None or not state.checked or hop.epoch > max(mark.epoch, (0, ctx.start)):
         return False
     heard = (answer.rank for user, answer in state.heard.items() if user != peer)
-    return not any(rank.epoch == hop.epoch and rank.step > hop.step - ctx.n for rank in heard)
+    told = any(rank.epoch == hop.epoch and rank.step > hop.step - every for rank in heard)
+    return hop.step > max(mark.step, 0) + every and not told
 
 
 def offered(ctx: Context, state: State, peer: int, ticket: int, offer: Offer, inputs: Inputs) -> Step:

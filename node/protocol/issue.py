@@ -19,9 +19,10 @@ def start_walk(ctx: Context, state: State, epoch: Epoch, inputs: Inputs) -> Step
     begun = ctx.worker.begin(inputs.supply)
     # Random elements are for the first contributor to add: this user may be the next to look at what it sent.
     blank = begun.payload if begun.dummies is None else begun.payload - begun.dummies
-    token = Token(blank, 0, 0, 0, (0,) * ctx.n if ctx.ledger else ())
-    if ctx.ring and ctx.me == ctx.start:
-        hop = Hop(epoch, 1)
+    token = Token(blank, 0, 0, 0, ctx.rule.blank_ledger(ctx.n))
+    first = ctx.topology.first_step
+    if ctx.topology.may_hold(ctx.me, first):
+        hop = Hop(epoch, first)
         raw = token.encode()
         state, effects = visit.open_visit(
             ctx,
@@ -79,8 +80,8 @@ def reissue(ctx: Context, state: State, inputs: Inputs) -> Step:
         return start_walk(ctx, state, state.bid, inputs)
     step = custody.out_hop.step - 1
     state, route = _route(ctx, state, step, inputs)
-    base, units = routing.pass_by(ctx, visit.read_token(ctx, custody.out), step, route), ctx.full
-    if ctx.ledger:
+    base, units = routing.pass_by(ctx, visit.read_token(ctx, custody.out), step, route), ctx.rule.full
+    if ctx.rule.by_ledger:
         units = max(units, routing.missing_units(ctx, base, route.next, 0))
     supply = ctx.worker.enough(inputs.supply(), units, inputs.supply)
     mixed = ctx.worker.refresh(base.payload, supply, units, max(step, 1))

@@ -12,7 +12,9 @@ from enum import Enum
 from functools import cached_property
 from typing import Any, NamedTuple, Protocol
 
+from network_dp.noise_rule import NoiseRule
 from network_dp.plan import Timing
+from network_dp.topology import Topology
 from node.protocol.digests import digest
 from node.protocol.messages import Located, Promise, Result
 from node.protocol.record import Record
@@ -253,12 +255,8 @@ class Context:
     me: int
     names: tuple[str, ...]
     run_id: str
-    ring: bool
-    start: int  # index of the starter
-    total: int  # T, or K n ring positions
-    full: int  # noise components of one full noise
-    share: int  # components every ring hop adds (1: spread noise, 0: Alg. 1)
-    ledger: bool  # ring sums: noise by the ledger; else one full noise every visit
+    topology: Topology
+    rule: NoiseRule
     release_all: bool
     min_live: int
     cap: int | None
@@ -270,6 +268,15 @@ class Context:
 
     def _replace(self, **changes: Any) -> Context:
         return replace(self, **changes)
+
+    @cached_property
+    def start(self) -> int:
+        """Index of the starter."""
+        return self.topology.starter
+
+    @cached_property
+    def total(self) -> int:
+        return self.topology.total_steps
 
     @cached_property
     def n(self) -> int:
@@ -285,7 +292,7 @@ class Context:
         return {
             "dtype": self.worker.dtype,
             "dimension": self.worker.dimension,
-            "ledger_size": self.n if self.ledger else 0,
+            "ledger_size": self.n if self.rule.by_ledger else 0,
         }
 
     @cached_property

@@ -57,7 +57,7 @@ def read_arrival(ctx: Context, data: Octets, step: int) -> Token:
 
 def plausible(ctx: Context, token: Token, step: int) -> bool:
     """W_r runs ahead of W by a full noise for every time r was passed by, once a round: nobody is made to add more."""
-    return max(token.ledger, default=0) <= token.noise_units + ctx.full * routing.round_of(ctx, step)
+    return max(token.ledger, default=0) <= token.noise_units + ctx.rule.full * ctx.topology.most_turns(step)
 
 
 def values(ctx: Context, **payloads: Payload | None) -> dict[str, Any]:
@@ -121,7 +121,7 @@ def open_visit(
 
 def next_index(ctx: Context, durable: Durable, hop: Hop) -> int:
     """The number of a visit's contribution."""
-    return routing.round_of(ctx, hop.step) if ctx.ring else durable.contributions + 1
+    return ctx.topology.contribution_number(hop.step, durable.contributions)
 
 
 def _opened(ctx: Context, token: Token, inputs: Inputs) -> tuple[Token, Payload | None]:
@@ -251,7 +251,7 @@ def _counts(
 def extend(ctx: Context, base: Token, mixed: Mixed, units: int, real: bool) -> Token:
     """The public counts of the outgoing token; W_me is W just after this hop."""
     total = base.noise_units + units
-    ledger = _with(base.ledger, ctx.me, total) if ctx.ledger else base.ledger
+    ledger = _with(base.ledger, ctx.me, total) if ctx.rule.by_ledger else base.ledger
     return Token(mixed.payload, base.contributions + int(real), base.dummies + mixed.n_dummies, total, ledger)
 
 
@@ -268,7 +268,7 @@ def _top_up(ctx: Context, state: State, route: Route, inputs: Inputs) -> State:
     assert custody is not None
     line = json.loads(custody.sent_line)
     token, units = read_token(ctx, custody.out), 0
-    if ctx.ledger:
+    if ctx.rule.by_ledger:
         token = _reread(ctx, state, custody, token, route)
         units = routing.missing_units(ctx, token, route.next, 0)
     closing = route.next == FINISH and ctx.release_all

@@ -168,7 +168,7 @@ class Evidence:
     def _leaving(self, user: int, key: Visit, record: view.Record) -> None:
         fields = record.fields
         visit = self._visits[key]
-        if visit.cause == "reissue" and fields["units"] < self._contexts[user].full:
+        if visit.cause == "reissue" and fields["units"] < self._contexts[user].rule.full:
             raise ViolationError(f"u{user} takes a token up again without one full fresh noise: {record}")
         self._same_noise(key, record)
         self._adds_up(user, visit, record)

@@ -20,7 +20,7 @@ from node.protocol.messages import (
     Request,
     Result,
 )
-from node.protocol.routing import live, round_of
+from node.protocol.routing import live
 from node.protocol.state import FINISH, UNROUTED, Context, Durable, State
 from node.protocol.values import hop_tag
 from node.protocol.visit import read_token
@@ -59,7 +59,9 @@ class Invariants:
         if not (not before.final or after.result == before.result):
             raise ViolationError(f"u{ctx.me} changes a final result")
         old, new = before.custody, after.custody
-        if new is None or new is old or ctx.ring or new.next in (FINISH, UNROUTED) or ctx.edge_cap is not None:
+        if new is None or new is old or new.next in (FINISH, UNROUTED):
+            return
+        if not ctx.topology.drawn or ctx.edge_cap is not None:
             return
         if old is None or (old.next, old.out_hop, old.key) != (new.next, new.out_hop, new.key):
             self.note_choice(ctx, state, new.next)
@@ -176,7 +178,7 @@ class Invariants:
         sights = self._sights[user]
         if seen in sights:
             return
-        full = self._contexts[user].full
+        full = self._contexts[user].rule.full
         for old in sights:
             data = old.contributions ^ seen.contributions
             covered = not data or len(old.noise ^ seen.noise) >= full
@@ -225,8 +227,8 @@ class Invariants:
         """From all it saw together, nobody can compute another user's data without noise."""
         for ctx in self._contexts:
             sights = self._sights[ctx.me]
-            on_a_ring = ring_ceiling(sights, round_of(ctx, ctx.total)) if ctx.ledger else None
-            for user, exposure in exposures(sights, ctx.full).items():
+            on_a_ring = ring_ceiling(sights, ctx.topology.most_turns(ctx.total)) if ctx.rule.by_ledger else None
+            for user, exposure in exposures(sights, ctx.rule.full).items():
                 most = ceiling(sights, user) if on_a_ring is None else on_a_ring
                 if exposure > most + 1e-6:
                     raise ViolationError(f"u{user} has exposure {exposure:g} to u{ctx.me}")

@@ -103,7 +103,7 @@ def blank() -> Callable[[Context], bytes]:
     def make(ctx: Context) -> bytes:
         import numpy as np
 
-        ledger = (0,) * ctx.n if ctx.ledger else ()
+        ledger = ctx.rule.blank_ledger(ctx.n)
         return Token(np.zeros(ctx.worker.dimension, ctx.worker.dtype), 0, 0, 0, ledger).encode()
 
     return make

@@ -142,7 +142,7 @@ def test_a_majority_re_issues_with_one_full_fresh_noise(watcher) -> None:
     custody = watcher.state.durable.custody
     after = read_token(watcher.ctx, custody.out)
     assert custody.cause == "reissue" and custody.out_hop == Hop((1, 4), 3)
-    assert after.noise_units == before.noise_units + watcher.ctx.full
+    assert after.noise_units == before.noise_units + watcher.ctx.rule.full
     assert (after.payload != before.payload).any() and after.contributions == before.contributions
 
 

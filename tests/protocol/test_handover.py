@@ -146,7 +146,7 @@ def test_who_refused_the_bytes_has_seen_them_in_the_ledger(ring_holder) -> None:
     seen = read_token(ring_holder.ctx, send.request.token)
     ring_holder.answer(send, Refused(Why.BUSY, (0, 3)))
     token = read_token(ring_holder.ctx, ring_holder.state.durable.custody.out)
-    full = ring_holder.ctx.full
+    full = ring_holder.ctx.rule.full
     assert token.ledger[send.peer] == seen.noise_units + full  # and it is passed by: it misses this round
     assert (token.payload == seen.payload).all()  # nothing is taken back, nothing redrawn
 
@@ -165,13 +165,13 @@ def test_who_was_passed_by_is_taken_back_when_the_token_comes_to_it_after_all(ri
     (third,) = ring_holder.sends(Offer)
     token = read_token(ring_holder.ctx, ring_holder.state.durable.custody.out)
     assert third.peer == send.peer
-    assert token.ledger[send.peer] == passing[send.peer] - ring_holder.ctx.full
+    assert token.ledger[send.peer] == passing[send.peer] - ring_holder.ctx.rule.full
 
 
 def test_a_token_that_asks_for_noise_without_end_is_refused(ring_holder) -> None:
     ctx = ring_holder.ctx
     token = read_token(ctx, handed(ring_holder).request.token)
-    most = token.noise_units + ctx.full * ctx.total // ctx.n
+    most = token.noise_units + ctx.rule.full * ctx.total // ctx.n
     fine = token._replace(ledger=(most, *token.ledger[1:]))
     assert read_token(ctx, fine.encode()).ledger == fine.ledger
     with pytest.raises(TokenError):
@@ -183,18 +183,18 @@ def test_a_user_back_after_some_rounds_finds_a_full_noise_for_each(user, blank) 
     me = user(RING, 4).checked()
     token = read_token(me.ctx, blank(me.ctx))
     me.state = me.state._replace(durable=me.state.durable._replace(mark=Hop((0, 3), 2)))
-    back = token._replace(ledger=(2 * me.ctx.full, *token.ledger[1:]))  # the next user, passed by twice
+    back = token._replace(ledger=(2 * me.ctx.rule.full, *token.ledger[1:]))  # the next user, passed by twice
     me.take(3, Hop((0, 3), 7), back.encode())
     custody, draft = me.state.durable.custody, me.state.draft
-    assert (custody.next, custody.units) == (0, 3 * me.ctx.full)
+    assert (custody.next, custody.units) == (0, 3 * me.ctx.rule.full)
     noise = draft.supply.noise.units
     sent = read_token(me.ctx, custody.out)
     assert (sent.payload == token.payload + draft.contribution + noise[: custody.units].sum(axis=0)).all()
     silent(me, 0)  # it is gone again
     custody = me.state.durable.custody
-    assert custody.units == me.ctx.full and me.state.draft.supply is draft.supply
+    assert custody.units == me.ctx.rule.full and me.state.draft.supply is draft.supply
     assert (read_token(me.ctx, custody.out).payload == token.payload + draft.contribution + noise[0]).all()
-    assert read_token(me.ctx, custody.out).ledger[0] == 3 * me.ctx.full
+    assert read_token(me.ctx, custody.out).ledger[0] == 3 * me.ctx.rule.full
 
 
 def test_a_contribution_that_left_stays_counted_on_its_edge(holder) -> None:
@@ -362,16 +362,16 @@ def test_no_noise_is_taken_for_a_hop_that_owes_none(user, blank) -> None:
     """Alg. 1: the token carries a noise that is not the next user's yet."""
     me = user(RING, 4).checked()
     token = read_token(me.ctx, blank(me.ctx))
-    me.take(3, Hop((0, 3), 2), token._replace(noise_units=me.ctx.full, contributions=1).encode())
+    me.take(3, Hop((0, 3), 2), token._replace(noise_units=me.ctx.rule.full, contributions=1).encode())
     assert me.state.durable.custody.units == 0 and me.state.draft.supply is None and me.taken == 0
 
 
 def test_a_noise_taken_for_one_user_serves_the_next_one_too(user, blank) -> None:
     """A visit owes noise to the first user, none to the second, some to the third: it takes one, once."""
     me = user(RING, 4).checked()
-    token = read_token(me.ctx, blank(me.ctx))._replace(noise_units=me.ctx.full, contributions=1)
+    token = read_token(me.ctx, blank(me.ctx))._replace(noise_units=me.ctx.rule.full, contributions=1)
     ledger = [0] * me.ctx.n
-    ledger[0] = ledger[2] = me.ctx.full  # users 0 and 2 have seen the noise, user 1 has not
+    ledger[0] = ledger[2] = me.ctx.rule.full  # users 0 and 2 have seen the noise, user 1 has not
     me.take(3, Hop((0, 3), 2), token._replace(ledger=tuple(ledger)).encode())
     owed, supplies = [], []
     for follower in (0, 1, 2):
@@ -380,7 +380,7 @@ def test_a_noise_taken_for_one_user_serves_the_next_one_too(user, blank) -> None
         supplies.append(me.state.draft.supply)
         if follower < 2:
             silent(me, follower)
-    assert owed == [me.ctx.full, 0, me.ctx.full]
+    assert owed == [me.ctx.rule.full, 0, me.ctx.rule.full]
     assert supplies[0] is not None and all(supply is supplies[0] for supply in supplies) and me.taken == 1
 
 

@@ -5,24 +5,27 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
 import pytest
 
-from node.protocol.routing import Route, holder_at, missing_units, pass_by, units_for
+from network_dp.topology import Ring
+from node.protocol.routing import Route, missing_units, pass_by, units_of
 from node.protocol.state import FINISH, Context, Mixed
 from node.protocol.values import Token
 from node.protocol.visit import extend
 from simulator.faults.scenario import STAGES, cast
 
 RINGS = {
-    (ctx.n, bool(ctx.share)): ctx
+    (ctx.n, bool(ctx.rule.share)): ctx
     for i, stage in enumerate(STAGES)
     for ctx in [cast(i).contexts[0]]
-    if ctx.ledger and stage.plan.caps.contributions is None
+    if ctx.rule.by_ledger and stage.plan.caps.contributions is None
 }
 
+LONG = 1000  # rounds: longer than any pattern
 GO, SKIP, REFUSE = range(3)  # what the user at a position does: take it, not answer the offer, see the bytes and refuse
 
 
@@ -48,18 +51,18 @@ class Walk:
         """The increment of ``user`` ends here: S grows by c^2 over its full noises."""
         noise, data = self.seen.get(user, (0, 0))
         foreign = sum(adder != user for adder in self.noise[noise:])
-        assert foreign >= self.ctx.full, f"u{user} sees an increment without one full foreign noise"
+        assert foreign >= self.ctx.rule.full, f"u{user} sees an increment without one full foreign noise"
         for giver, count in Counter(self.data[data:]).items():
-            self.exposure[giver, user] += count**2 * self.ctx.full / foreign
+            self.exposure[giver, user] += count**2 * self.ctx.rule.full / foreign
         self.seen[user] = len(self.noise), len(self.data)
 
 
 def walk(ctx: Context, pattern: tuple[int, ...]) -> Walk | None:
     """Follow a pattern of what users at positions 2, 3, ... do; None when a user would have to send to itself."""
-    run, me, here = Walk(ctx), holder_at(ctx, 1), 1
+    run, me, here = Walk(ctx), ctx.start, 1
     fresh = True  # nothing of this visit has left yet
     for position, deed in enumerate(pattern, start=2):
-        user = holder_at(ctx, position)
+        user = ctx.topology.passed_by(position - 1, position + 1)[0]
         if user == me:
             return None
         if deed == SKIP:
@@ -85,7 +88,7 @@ def walk(ctx: Context, pattern: tuple[int, ...]) -> Walk | None:
 def _send(run: Walk, me: int, here: int, route: Route, fresh: bool) -> None:
     ctx = run.ctx._replace(me=me)
     run.token = pass_by(ctx, run.token, here, route)
-    units = units_for(ctx, run.token, route.next) if fresh else missing_units(ctx, run.token, route.next, 0)
+    units = units_of(ctx, run.token, route.next) if fresh else missing_units(ctx, run.token, route.next, 0)
     run.add(me, units, fresh)
 
 
@@ -124,15 +127,16 @@ def test_a_ring_of_k_rounds_shows_at_most_k_whoever_is_skipped_and_comes_back(
 def ring(n: int, spread: bool, release: bool) -> Context:
     ctx = RINGS.get((n, spread), RINGS[4, spread])
     names = tuple(f"u{i}" for i in range(n))
-    return ctx._replace(names=names, start=0, full=n - 1 if spread else 1, release_all=release)
+    rule = replace(ctx.rule, full=n - 1 if spread else 1)
+    return ctx._replace(names=names, topology=Ring(n, 0, LONG), rule=rule, release_all=release)
 
 
 @pytest.mark.parametrize("n", [3, 4, 5, 6])
 @pytest.mark.parametrize("rounds", [1, 2, 3, 4, 7])
 def test_without_faults_the_number_of_noises_is_that_of_theorem_1_corrected(n: int, rounds: int) -> None:
-    base = RINGS[4, False]._replace(names=tuple(f"u{i}" for i in range(n)), start=0)
+    base = ring(n, spread=False, release=False)
     pattern = (GO,) * (rounds * n - 1)
-    kept = walk(base._replace(release_all=False), pattern)
+    kept = walk(base, pattern)
     released = walk(base._replace(release_all=True), pattern)
     assert kept is not None and released is not None
     assert len(kept.noise) == math.ceil((rounds * n - 1) / (n - 1))

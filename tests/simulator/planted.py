@@ -56,10 +56,10 @@ def count_hops_instead_of_positions(patch: pytest.MonkeyPatch) -> None:
     by_ledger = routing.missing_units
 
     def missing_units(ctx: Context, token: Token, receiver: int, own: int) -> int:
-        if receiver == FINISH or ctx.share:  # the paper's counter is about Alg. 1 only, and leaves the release open
+        if receiver == FINISH or ctx.rule.share:  # the paper's counter is for Alg. 1, and leaves the release open
             return by_ledger(ctx, token, receiver, own)
         hops_since = sum(seen == token.noise_units for seen in token.ledger)
-        return ctx.full if token.noise_units == 0 or hops_since >= ctx.n - 1 else 0
+        return ctx.rule.full if token.noise_units == 0 or hops_since >= ctx.n - 1 else 0
 
     patch.setattr(routing, "missing_units", missing_units)
 
