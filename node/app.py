@@ -6,7 +6,6 @@ import asyncio
 import logging
 import math
 import signal
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,11 +16,12 @@ from network_dp import __version__, view
 from network_dp.plan import PlanError
 from network_dp.plan_reader import is_address
 from network_dp.untrusted import FormatError, read_text, shortened, toml
-from node import in_step, result_file
+from node import in_step, logs, result_file
 from node.config import Bundle, Public, context, read_bundle
 from node.crash import CrashAt
 from node.dice import sources
 from node.errors import BundleError, DiskFullError, NodeError
+from node.fence import fenced
 from node.journal import Journal
 from node.memory import keep_long_blocks
 from node.protocol import exits
@@ -32,7 +32,7 @@ from node.runtime import Runtime
 from node.stock import Stock
 from node.tasks import DataError, LocalData, Task, TaskError, load_table, make_task
 from node.tasks.rows import told
-from node.transport.client import Client
+from node.transport.client import BYTES_PER_SECOND_FLOOR, Client
 from node.transport.codec import Frame
 from node.transport.identity import Directory
 from node.transport.server import HealthService, PeerService, start_server
@@ -71,23 +71,33 @@ def run(folder: Path, options: Options | None = None, public: Public | None = No
 
     ``public`` and ``task`` (made of the plan alone) may come from a parent that many users share."""
     options = options or Options()
-    _set_up_logging(folder.name)
+    sparing = logs.set_up(folder.name)
     try:
-        bundle = read_bundle(folder, public, rejoin=options.rejoin)
-        task = task or make_task(bundle.public.plan)
-        data = task.prepare(load_table(bundle.data))
-        for text in told(bundle.public.plan, data):
-            log.warning("your data: %s", text)
-        crash = CrashAt.parse(options.crash_at, bundle.public.plan) if options.crash_at else None
-        runner = asyncio.Runner(loop_factory=_loop_factory())
-        with runner:
-            return runner.run(_serve(bundle, task, data, options, crash))
+        return _run(folder, options, public, task)
     except (DataError, TaskError, PlanError, BundleError) as error:
         log.error("%s", error)
         return exits.BAD_INPUT
     except NodeError as error:
         log.error("%s", error)
         return error.exit_code
+    except Exception as error:
+        log.error("a bug: %s", logs.described(error))
+        return exits.INTERNAL
+    finally:
+        for text in sparing.rest():
+            log.warning(text)
+
+
+def _run(folder: Path, options: Options, public: Public | None, task: Task | None) -> int:
+    bundle = read_bundle(folder, public, rejoin=options.rejoin)
+    task = task or fenced(make_task, PlanError, TaskError)(bundle.public.plan)
+    data = fenced(task.prepare, DataError, TaskError)(load_table(bundle.data))
+    for text in told(bundle.public.plan, data):
+        log.warning("your data: %s", text)
+    crash = CrashAt.parse(options.crash_at, bundle.public.plan) if options.crash_at else None
+    runner = asyncio.Runner(loop_factory=_loop_factory())
+    with runner:
+        return runner.run(_serve(bundle, task, data, options, crash))
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
@@ -98,16 +108,8 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
     return factory
 
 
-def _set_up_logging(name: str) -> None:
-    handler = logging.StreamHandler(sys.stderr)
-    text = f"time=%(asctime)s user={name} level=%(levelname)s from=%(name)s %(message)s"
-    handler.setFormatter(logging.Formatter(text, validate=False))  # checking a constant costs 0.3 MiB a process
-    root = logging.getLogger()
-    root.handlers[:] = [handler]
-    root.setLevel(logging.INFO)
-
-
 async def _serve(bundle: Bundle, task: Task, data: LocalData, options: Options, crash: CrashAt | None) -> int:
+    asyncio.get_running_loop().set_exception_handler(logs.on_loop)
     plan = bundle.public.plan
     # As many random elements as cover a short window of randomised responses (THEORY.md#cover-elements).
     refresh_dummies = max(1, math.ceil((plan.noise.gamma or 0.0) * (plan.n - 2)))
@@ -179,6 +181,8 @@ async def _with_journal(
         runtime.ask,
         lambda: runtime.phase,
         __version__,
+        runtime.granted,
+        plan.timing.handoff_timeout_s + token_bytes / BYTES_PER_SECOND_FLOOR,
     )
     try:
         return await _take_part(bundle, service, runtime, client, options, again=life > 1)
@@ -211,6 +215,8 @@ async def _take_part(
             if runtime.unwritten:
                 log.error("result.json is not written yet: free some space and start this user again")
                 return exits.STOPPED
+            if runtime.failed is not None:
+                raise runtime.failed
             return stop.code
         runtime.stop()
         log.info("asked to stop: the token, if it is here, is in the journal")

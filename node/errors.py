@@ -17,6 +17,12 @@ class BundleError(NodeError):
     exit_code = exits.BAD_INPUT
 
 
+class TaskFailedError(NodeError):
+    """The task raised. What it said is not repeated: it may be a value."""
+
+    exit_code = exits.BAD_INPUT
+
+
 class LockedError(NodeError):
     """Another process uses this state directory."""
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from network_dp.expected import expected_error
 from network_dp.plan import Plan
+from node.fence import fenced
 from node.protocol.effects import Finished
 from node.protocol.values import Token, decode_token
 from node.tasks.base import LocalData, Tally, Task
@@ -31,7 +32,7 @@ def describe(plan: Plan, task: Task, data: LocalData, finished: Finished, ledger
     if not finished.token:
         return {**about, "value": None, "note": "the plan keeps the value with the last holder"}
     token: Token = decode_token(finished.token, dtype=task.dtype, dimension=task.dimension, ledger_size=ledger_size)
-    estimate = task.finish(token.payload, Tally(token.contributions, token.dummies))
+    estimate = fenced(task.finish)(token.payload, Tally(token.contributions, token.dummies))
     return {**about, **estimate, "contributions": token.contributions, "expected_std": expected_error(plan)}
 
 

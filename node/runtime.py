@@ -15,9 +15,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from node import in_step
-from node.errors import DiskFullError
+from node.errors import DiskFullError, TaskFailedError
 from node.hashing import digest_on_two_cores
 from node.journal import Journal
+from node.logs import described
 from node.protocol.effects import (
     Answered,
     Begin,
@@ -38,8 +39,9 @@ from node.protocol.effects import (
     Stopping,
     Tick,
 )
+from node.protocol.handover import covered
 from node.protocol.machine import step
-from node.protocol.messages import Answer, Request
+from node.protocol.messages import Answer, Handoff, Refused, Request, Why
 from node.protocol.state import Context, Dice, Inputs, State
 from node.stock import Stock
 from node.transport.client import Client
@@ -94,6 +96,7 @@ class Runtime:
         self.stopped: asyncio.Future[Stop] = self._loop.create_future()
         client.on_cold = lambda peer: self.feed(Cold(peer))
         self.unwritten = False  # is the result final, but result.json not there yet?
+        self.failed: TaskFailedError | None = None  # the result is final, but the task cannot read it
 
     @property
     def phase(self) -> tuple[str, bool]:
@@ -114,8 +117,8 @@ class Runtime:
         ticket = self._ticket
         future: asyncio.Future[Answer] = self._loop.create_future()
         self._waiting[ticket] = future
-        self.feed(Received(peer, ticket, request))
         try:
+            self.feed(Received(peer, ticket, request))
             if not _AT_ONCE:
                 await asyncio.sleep(0)  # what the transition sends leaves before its answer: the token waits for nobody
             return await future
@@ -130,10 +133,35 @@ class Runtime:
         self._running = True
         try:
             while self._queue and not self.stopped.done():
-                self._transition(self._queue.popleft())
+                self._safely(self._queue.popleft())
         finally:
             self._running = False
         self._set_timer()
+
+    def granted(self, peer: int, begun: Handoff) -> bool:
+        """May this long token, of which the first bytes have come, have room in memory?"""
+        return covered(self._state, peer, begun, self._loop.time())
+
+    def _safely(self, event: Event) -> None:
+        """A transition that raised is void. A peer's request is then refused; of anything else this user ends."""
+        try:
+            self._transition(event)
+        except Exception as error:
+            if not isinstance(event, Received):
+                self._fail(error)
+                return
+            future = self._waiting.get(event.ticket)
+            if future is None or future.done():
+                return
+            if isinstance(error, TaskFailedError) and isinstance(event.request, Handoff):
+                log.error("%s", error)
+                future.set_result(Refused(Why.UNFIT, self._state.durable.promised))
+            else:
+                future.set_exception(error)
+
+    def _fail(self, error: BaseException) -> None:
+        if not self.stopped.done():
+            self.stopped.set_exception(error)
 
     def _transition(self, event: Event) -> None:
         inputs = Inputs(self._loop.time(), self._dice, self._take_supply, time.time(), digest_on_two_cores)
@@ -195,6 +223,8 @@ class Runtime:
             self.unwritten = True
             log.error("the result is final but could not be written (%s); free some space", error.strerror)
             self._loop.call_later(RETRY_RESULT_S, self._write_result, effect)
+        except Exception as error:
+            self.failed = error if isinstance(error, TaskFailedError) else TaskFailedError(described(error))
         else:
             self.unwritten = False
 
@@ -242,8 +272,8 @@ class Runtime:
 
     def _done(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
-        if not task.cancelled() and task.exception() is not None and not self.stopped.done():
-            self.stopped.set_exception(task.exception() or RuntimeError())
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._fail(error)
 
     async def _send(self, peer: int, attempt: int, request: Request) -> None:
         answer = await self._client.send(peer, request)

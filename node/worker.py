@@ -12,11 +12,12 @@ from typing import Any
 
 import numpy as np
 
+from node.fence import fenced
 from node.noise import Source, SystemSource
 from node.protocol.state import Mixed
 from node.protocol.values import Payload
 from node.tasks.additive import AdditiveTask, ends
-from node.tasks.base import LocalData, Noise, PayloadError, Task
+from node.tasks.base import LocalData, Noise, Task
 
 MOST_AHEAD = 32
 NUMBERS_AHEAD = 4096
@@ -44,10 +45,12 @@ class BoundTask:
         self._refresh_dummies = refresh_dummies
         self._no_noise = Noise(np.empty((0, task.dimension), task.dtype))
 
+    @fenced
     def supply(self, source: Source) -> Supply:
         """Draw ahead everything random of one visit."""
         return Supply(self._task.draw(source), source)
 
+    @fenced
     def supplies(self, source: Source) -> list[Supply]:
         """The same for the next visits: many at once for a short payload, where calls cost more than numbers."""
         count = max(1, min(MOST_AHEAD, NUMBERS_AHEAD // (self._full_units * self.dimension)))
@@ -57,7 +60,7 @@ class BoundTask:
         """Within what honest users add in a whole walk, and ``part`` of it; None: what can be computed with."""
         try:
             self._task.validate(payload)
-        except PayloadError:
+        except Exception:  # a task's own check may stumble over what a peer sent
             return False
         if part is None:
             return True
@@ -65,15 +68,18 @@ class BoundTask:
         limit = self._payload_max * (1.0 + part)
         return bool(-limit <= least and most <= limit)
 
+    @fenced
     def begin(self, fresh: Callable[[], Supply]) -> Mixed:
         """The public initial payload, with the starter's random elements where the task has them."""
         payload = self._task.initial(fresh().source if self._task.opening_dummies else SystemSource())
         dummies = payload if self._task.opening_dummies else None
         return Mixed(payload, None, dummies, self._task.opening_dummies)
 
+    @fenced
     def contribute(self, payload: Payload, index: int) -> Payload:
         return self._task.contribution(payload, self._data, index)
 
+    @fenced
     def mix(
         self,
         payload: Payload,
@@ -122,6 +128,7 @@ class BoundTask:
             rows += [*fresh().noise.units]
         return Supply(Noise(np.stack(rows)), supply.source)
 
+    @fenced
     def refresh(self, payload: Payload, supply: Supply, units: int, step: int) -> Mixed:
         """Fresh noise, ``units`` components, for a token that is taken up again (THEORY.md#one-token)."""
         task = self._task

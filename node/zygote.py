@@ -30,6 +30,7 @@ from node.app import Options, run
 from node.config import Public, read_public, spki_pin
 from node.errors import NodeError
 from node.immortal import make_immortal
+from node.logs import described
 from node.noise import SystemSource
 from node.protocol import exits
 from node.tasks import Task, TaskError, load_table, make_task
@@ -84,10 +85,8 @@ class Nursery:
                 self.public,
                 self.task,
             )
-        except BaseException:
-            import traceback
-
-            traceback.print_exc()
+        except BaseException as error:
+            print(f"ended by {described(error)}", file=sys.stderr)  # its text may hold a value
         finally:
             sys.stderr.flush()
             os._exit(code)

@@ -445,6 +445,12 @@ def _spent(state: State, peer: int) -> State:
     return state._replace(grants=without(state.grants, peer))
 
 
+def covered(state: State, peer: int, handoff: Handoff, now: float) -> bool:
+    """Does this peer hold a grant for this hand-over?"""
+    grant = state.grants.get(peer)
+    return grant is not None and _covers(grant, handoff, state.durable.promised, now)
+
+
 def _covers(grant: Grant, handoff: Handoff, promised: Epoch, now: float) -> bool:
     """Is this the hop the grant was given for (a standing one: any hop of the promised epoch)?"""
     hop = handoff.hop

@@ -7,18 +7,23 @@ from node.protocol.values import Octets, room
 
 
 class Arrival:
-    """Each piece is hashed and put in its place while the next is on its way."""
+    """Each piece is hashed and put in its place while the next is on its way. Without ``keep`` it is only hashed."""
 
-    def __init__(self, size: int) -> None:
-        self._whole, self._at = room(size), 0
+    def __init__(self, size: int, *, keep: bool) -> None:
+        self._room = room(size if keep else 0)
+        self._keep, self._at = keep, 0
         self._running = RunningDigest(size)
-        self.token = self._whole.toreadonly()
 
     def put(self, piece: Octets) -> None:
         self._running.update(piece)
-        self._whole[self._at : self._at + len(piece)] = piece
+        if self._keep:
+            self._room[self._at : self._at + len(piece)] = piece
         self._at += len(piece)
 
+    @property
+    def token(self) -> memoryview:
+        """Once every piece was put in; empty where it was not kept."""
+        return self._room.toreadonly()
+
     def digest(self) -> bytes:
-        """Of ``token``, once every piece was put in."""
         return self._running.digest()

@@ -226,7 +226,7 @@ class Client:
             self._evict()  # never this one: it is busy
             async with asyncio.timeout(timeout_s):
                 return await call(link)
-        except (grpc.RpcError, grpc.aio.UsageError, WireError, TimeoutError, asyncio.InvalidStateError) as error:
+        except Exception as error:
             level = logging.ERROR if isinstance(error, ExpiredError) else logging.INFO
             self._no_answer(peer, link, _reason(error), level)
             return None
@@ -265,5 +265,5 @@ def _reason(error: BaseException) -> str:
     if isinstance(error, TimeoutError):
         return "too late"
     if isinstance(error, grpc.aio.AioRpcError):
-        return f"{error.code().name} {error.details() or ''}"[:200]
-    return f"{type(error).__name__} {error}"[:200]
+        return error.code().name  # its text is the peer's
+    return str(error) if isinstance(error, WireError) else type(error).__name__

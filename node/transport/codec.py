@@ -29,6 +29,7 @@ INLINE_BYTES: Final = 1024 * 1024
 FIRST_BYTES: Final = 16 * 1024  # of a longer token, with its first message: protobuf copies them six times on their way
 SECRET_BYTES: Final = 16
 KEY_BYTES: Final = 32
+HEALTH: Final = "grpc.health.v1.Health"
 SERVICE: Final[str] = pb.DESCRIPTOR.services_by_name["Peer"].full_name
 
 _WHY_OUT: Final = {why: getattr(pb, f"WHY_{why.name}") for why in Why}
@@ -85,8 +86,12 @@ def request_out(message: Any) -> bytes:
 
 
 def request_in(data: bytes) -> Any:
+    return message_in(pb.HopRequest, data)
+
+
+def message_in(kind: Any, data: bytes) -> Any:
     try:
-        return pb.HopRequest.FromString(data)
+        return kind.FromString(data)
     except DecodeError:
         raise WireError("not a request of this protocol") from None
 

@@ -65,9 +65,13 @@ class Recorder:
 
     asked: list[tuple[int, Request]] = field(default_factory=list)
     verdict: Answer = field(default_factory=Accepted)
+    grants: bool = True
+    trouble: Exception | None = None
 
     async def __call__(self, peer: int, request: Request) -> Answer:
         self.asked.append((peer, request))
+        if self.trouble is not None:
+            raise self.trouble
         match request:
             case Offer():
                 return Granted(b"g" * 16)
@@ -80,7 +84,9 @@ class Recorder:
 
 
 @asynccontextmanager
-async def serving(run: Path, index: int = 0, token_bytes: int = TOKEN_BYTES) -> AsyncIterator[Recorder]:
+async def serving(
+    run: Path, index: int = 0, token_bytes: int = TOKEN_BYTES, token_timeout_s: float = ANSWER_S
+) -> AsyncIterator[Recorder]:
     """User ``index`` serves on its own address."""
     own, recorder = bundle(run, index), Recorder()
     service = PeerService(
@@ -92,6 +98,8 @@ async def serving(run: Path, index: int = 0, token_bytes: int = TOKEN_BYTES) -> 
         recorder,
         lambda: ("IDLE", False),
         "test",
+        lambda peer, begun: recorder.grants,
+        token_timeout_s,
     )
     health = HealthService(service)
     health.serving = True
