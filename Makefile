@@ -6,6 +6,8 @@ PYTHON ?= $(or $(firstword $(foreach found,python3.13 python3.12 $(NEWEST) pytho
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+PYTEST := $(BIN)/python -m pytest -q
+SPREAD := --numprocesses auto --maxprocesses 4
 PROTO_VENV := .venv-proto
 LOCK_VENV := .venv-lock
 LOCK := $(LOCK_VENV)/bin/uv pip compile --quiet --upgrade --universal --python-version 3.11 --fork-strategy fewest \
@@ -34,15 +36,16 @@ lint: $(STAMP) ## ruff and mypy --strict
 format: $(STAMP)
 	$(BIN)/ruff format .
 
-test: $(STAMP) ## everything but the long versions; fast tests first
-	$(BIN)/python -m pytest -q -m "not slow and not process and not full and not containers and not hosts"
-	$(BIN)/python -m pytest -q -m "(slow or process or containers or hosts) and not full"
+# Tests of one file stay together where they share processes; containers and hosts share one engine and one kernel.
+test: test-fast ## everything but the long versions; fast tests first
+	$(PYTEST) $(SPREAD) --dist loadfile -m "(slow or process) and not full and not containers and not hosts"
+	$(PYTEST) -m "(containers or hosts) and not full"
 
 test-fast: $(STAMP) ## only the fast tests
-	$(BIN)/python -m pytest -q -m "not slow and not process and not full and not containers and not hosts"
+	$(PYTEST) $(SPREAD) --dist worksteal -m "not slow and not process and not full and not containers and not hosts"
 
-test-full: $(STAMP) ## everything, the long versions too
-	$(BIN)/python -m pytest -q
+test-full: $(STAMP) ## everything, the long versions too, one after the other
+	$(PYTEST)
 
 proto: ## generate node/wire from proto/ with the pinned generator
 	test -x $(PROTO_VENV)/bin/python || $(PYTHON) -m venv $(PROTO_VENV)

@@ -14,8 +14,8 @@ from tests.faults.harness import Town
 pytestmark = pytest.mark.process
 
 WALKS = {
-    "ring": {"topology": "ring", "rounds": 60},
-    "complete": {"topology": "complete", "steps": 300},
+    "ring": {"topology": "ring", "rounds": 400},
+    "complete": {"topology": "complete", "steps": 2000},
 }
 
 
