@@ -263,3 +263,23 @@ def test_a_starter_does_not_start_a_walk_that_others_have_begun(user) -> None:
     me.feed(Begin())
     me.located(NOWHERE._replace(rank=Hop((1, 0), 3), promised=(1, 0)))
     assert not me.state.durable.started and me.state.phase is Phase.IDLE
+
+
+def test_who_does_not_answer_the_roll_call_is_logged_as_down(user) -> None:
+    """It bends the law of the next draws, so a reader of the log must know of it."""
+    me = user("complete n=5 T=8 caps", 1)
+    me.feed(Begin(again=True))
+    asked, lines = me.sends(Locate), []
+    for send in asked:
+        me.answer(send, None if send.peer == 3 else NOWHERE)
+        lines += [json.loads(effect.line) for effect in me.all(Log)]
+    for _ in range(20):
+        if me.state.checked:
+            break
+        me.now += 1.0
+        me.feed(Tick())
+        for send in me.sends(Locate):
+            me.answer(send, None)
+            lines += [json.loads(effect.line) for effect in me.all(Log)]
+    assert me.state.checked and set(me.state.down) == {3}
+    assert [(line["peer"], line["state"]) for line in lines if line["kind"] == "peer"] == [(me.ctx.names[3], "down")]
