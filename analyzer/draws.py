@@ -35,7 +35,7 @@ WIDTH: Final = 512
 FINE: Final = 0.01  # a grid step of so many stds or less hardly shows in a distribution function
 _KEPT_SCORES: Final = 1 << 24
 _FLUSH_AT: Final = 1 << 16
-_OPEN_VISITS: Final = 8  # visits of one user whose noise is remembered, in case they leave again
+_OPEN_VISITS: Final = 2  # visits of one user whose noise is remembered, in case they leave again
 
 
 def lie_rate(plan: Plan) -> float:

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.stats import binom
 
 from analyzer.chance import NOISE_ALARM, Question, check, seen_values
@@ -42,6 +42,7 @@ _WALK_LAGS: Final = 8
 _SHORTEST: Final = 16  # of a score that is compared by itself
 _PRODUCTS: Final = 2_000_000_000  # multiplications that one kind of comparison may cost
 _SWEEP: Final = 500_000_000
+_CELLS: Final = 1 << 24  # numbers of a table of pairs that are held at once
 _CANDIDATES: Final = 32
 _MARK_CELL: Final = 2.0**-60  # two marks of 64 bits may meet by accident
 _SGD_CELL: Final = 2.0**-30  # no float64 noise is more likely than this
@@ -92,7 +93,7 @@ def _questions(run: Run, sequence: Sequence) -> Iterator[Question]:
     if sequence.scores.shape[1] >= _SHORTEST:
         yield from _pairs_of_draws(run, sequence)
     yield from _aligned(run, sequence)
-    if len(sequence) * run.plan.n <= _SWEEP:
+    if len(sequence) * run.plan.n <= _SWEEP and run.plan.n**2 <= 2 * _CELLS:
         yield from _after_last(run, sequence)
     yield from _along_the_walk(run, sequence)
 
@@ -211,16 +212,19 @@ def _aligned(run: Run, sequence: Sequence) -> Iterator[Question]:
     own_p, own_user = 1.0, 0
     for lag in range(lags + 1):
         later, earlier = table[:, lag:].reshape(n, -1), table[:, : longest - lag].reshape(n, -1)
-        products = later @ earlier.T
-        proxies = np.maximum(there[:, lag:] @ squares[:, : longest - lag].T, 1e-30)
-        if lag:
-            p = _mixture(np.diagonal(products), np.diagonal(proxies), width * np.maximum(there[:, lag:].sum(axis=1), 1))
-            user = int(np.argmin(p))
-            own_p, own_user = min((own_p, own_user), (float(p[user]), user))
-        np.fill_diagonal(products, 0.0)
-        squared = products**2 / proxies
-        i, j = divmod(int(np.argmax(squared)), n)
-        best = max(best, (float(squared[i, j]), i, j))
+        for start in range(0, n, max(1, _CELLS // n)):
+            some = np.arange(start, min(n, start + max(1, _CELLS // n)))
+            products = later[some] @ earlier.T
+            proxies = np.maximum(there[some, lag:] @ squares[:, : longest - lag].T, 1e-30)
+            itself = (some - start, some)
+            if lag:
+                expected = width * np.maximum(there[some, lag:].sum(axis=1), 1)
+                p = _mixture(products[itself], proxies[itself], expected)
+                own_p, own_user = min((own_p, own_user), (float(p.min()), int(some[np.argmin(p)])))
+            products[itself] = 0.0
+            squared = products**2 / proxies
+            i, j = divmod(int(np.argmax(squared)), n)
+            best = max(best, (float(squared[i, j]), start + i, j))
     yield Question(
         min(1.0, own_p * n * max(1, lags) * FAMILIES),
         f"{run.logs.name(int(users[own_user]))}: its noises follow its own",
@@ -231,7 +235,7 @@ def _aligned(run: Run, sequence: Sequence) -> Iterator[Question]:
     yield Question(p_pair, f"{run.logs.name(i)}: its noises follow {run.logs.name(j)}'s, one by one", i)
 
 
-def _mixture(products: Floats, proxies: Floats, expected: Floats) -> Floats:
+def _mixture(products: ArrayLike, proxies: ArrayLike, expected: ArrayLike) -> Floats:
     """P of a martingale as large as ``products`` with these proxies; c is a tenth of what is expected of them."""
     c = 0.1 * np.asarray(expected, dtype=np.float64)
     wide = np.asarray(proxies, dtype=np.float64) + c
