@@ -246,7 +246,11 @@ def elements(runs: int) -> list[dict[str, Any]]:
 
 
 def _as_text(runs: int, table: list[dict[str, Any]], cover: list[dict[str, Any]]) -> str:
-    lines = [f"| cheat, n = 5; found in ... of {runs} runs | plan | " + " | ".join(map(str, SIZES)) + " |"]
+    lines = [
+        f"| cheat, n = 5, by visits per user; found in ... of {runs} runs | plan | "
+        + " | ".join(map(str, SIZES))
+        + " |"
+    ]
     lines.append("|---|---|" + "---|" * len(SIZES))
     for row in table:
         found = " | ".join(str(row[str(size)]) for size in SIZES)
