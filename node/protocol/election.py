@@ -32,8 +32,9 @@ FIRST_LIFE_SAMPLE = 6  # a user whose life began with this process can only be a
 MAX_RENEWALS = 4  # the lease of a token that is seen alive grows up to this factor
 MAX_DEFERRALS = 3  # then a user acts although somebody else got further: that one may not be able to
 SOMEBODY = -1  # a lost disk does not know from whom it took the last hop
-PROBES_BELIEVED = 2  # how often who took the token is believed without any progress; then others are asked
-MAX_BELIEVED = 6  # how often anybody at all is
+PROBES_BELIEVED = 1  # how often who took the token is believed without any progress; then others are asked
+MAX_BELIEVED = 4  # how often anybody at all is
+DOUBTED = 3  # how often more votes are waited for when one user alone says that the walk has ended
 
 
 # ---- what this user tells others -----------------------------------------------------------------------------
@@ -391,7 +392,8 @@ def locating(ctx: Context, state: State, peer: int, answer: Located | None, inpu
     state = state._replace(checked=True)
     mine = (rank(ctx, state), -ctx.me)
     others = [(answer.rank, -user) for user, answer in state.heard.items() if not answer.final]  # they act no more
-    if state.deferred < MAX_DEFERRALS and any(other > mine for other in others):
+    doubtful = state.believed >= MAX_BELIEVED
+    if not doubtful and state.deferred < MAX_DEFERRALS and any(other > mine for other in others):
         return _rest(ctx, state._replace(deferred=state.deferred + 1), inputs), []
     return _bid(ctx, state, inputs)
 
@@ -400,7 +402,7 @@ def _is_alive(ctx: Context, state: State, answer: Located) -> bool:
     """Is the token with somebody who goes on with it? Whoever says that the run is over does not."""
     if answer.final:
         return False
-    if answer.rank > max(state.seen, rank(ctx, state)):
+    if answer.rank > max(state.seen, _furthest_sent(state.durable)):
         return True
     return answer.responsible and state.believed < MAX_BELIEVED
 
@@ -448,9 +450,11 @@ def voted(ctx: Context, state: State, peer: int, answer: Promise | None, inputs:
     if 1 + len(granted) < ctx.majority:
         return _lost_bid(ctx, state, inputs)
     end = results.reported(ctx, state, granted)
+    if end is not None and not end.sure and state.believed < DOUBTED:
+        return _lost_bid(ctx, state._replace(believed=state.believed + 1), inputs)
     state = state._replace(watch=Watch.RESTING, watch_at=inputs.now + ctx.timing.lease_s, outvoted_since=None)
     if end is not None:
-        return results.publish(ctx, state, end._replace(epoch=state.bid), inputs)
+        return results.publish(ctx, state, end.result._replace(epoch=state.bid), inputs)
     further = max((vote.rank for vote in granted.values() if vote.result is None), default=NO_HOP)
     if further > _furthest_sent(state.durable) and state.believed < MAX_BELIEVED:
         return _rest(ctx, _believing(state, further), inputs), []  # it will see that nobody else acts

@@ -331,7 +331,9 @@ def _leaps(ctx: Context, state: State, peer: int, hop: Hop) -> bool:
     sender's that the walk is as far as that? (In a later epoch the first hop may be anywhere; and who has just started
     may have taken the hop before: a no would be definite.)"""
     mark, every = state.durable.mark, ctx.topology.turn_every
-    if every is None or not state.checked or hop.epoch > max(mark.epoch, (0, ctx.start)):
+    if every is None or hop.epoch > max(mark.epoch, (0, ctx.start)):
+        return False
+    if not state.checked and not (state.first_life and election.fresh(ctx, state.durable)):
         return False
     heard = (answer.rank for user, answer in state.heard.items() if user != peer)
     told = any(rank.epoch == hop.epoch and rank.step > hop.step - every for rank in heard)

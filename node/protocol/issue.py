@@ -7,7 +7,7 @@ from node.protocol import handover, routing, visit
 from node.protocol.effects import Log
 from node.protocol.routing import Route
 from node.protocol.state import FINISH, UNROUTED, Context, Custody, Inputs, Mixed, Phase, State
-from node.protocol.values import Epoch, Hop, Token
+from node.protocol.values import NO_HOP, Epoch, Hop, Token
 from node.protocol.view_lines import peer_line
 from node.protocol.visit import Step
 
@@ -68,6 +68,9 @@ def take_unreliable_for_down(ctx: Context, state: State, inputs: Inputs) -> Step
         vote = state.promises.get(custody.next)
         if vote is not None and vote.granted and vote.rank < custody.out_hop:
             unreliable.add(custody.next)
+    # Who says that it got further was believed long enough, and nothing came of it.
+    furthest = NO_HOP if custody is None else custody.out_hop
+    unreliable |= {user for user, vote in state.promises.items() if vote.rank > furthest and vote.result is None}
     down = {**state.down, **dict.fromkeys(unreliable, inputs.now + ctx.timing.down_ttl_s)}
     return state._replace(down=down), [Log(peer_line(ctx, user, "down", inputs)) for user in sorted(unreliable)]
 

@@ -196,7 +196,7 @@ def _custody(ctx: Context, state: State, outcome: str, argument: object, inputs:
 
 
 def _request(ctx: Context, state: State, peer: int, ticket: int, request: Request, inputs: Inputs) -> Step:
-    state, up = _seen_alive(ctx, state, peer, inputs)
+    state, up = _seen_alive(ctx, trust.noted(state, peer, request), peer, inputs)
     match request:
         case Handoff():
             after, effects = handover.handed(ctx, state, peer, ticket, request, inputs)
@@ -232,6 +232,7 @@ def _answer(
     ctx: Context, state: State, peer: int, attempt: int, request: Request, answer: Answer | None, inputs: Inputs
 ) -> Step:
     """Route an answer to whoever waits for it; an answer to an older attempt is stale."""
+    state = trust.noted(state, peer, answer)
     match request:
         case Offer() | Handoff():
             expected = P.OFFERING if isinstance(request, Offer) else P.HANDING

@@ -7,6 +7,7 @@ copies are identical, whoever crashed in between.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from node.protocol import election, exits, trust, visit
 from node.protocol.effects import Effect, Finished, Log, Reply, Send, Stop
@@ -52,15 +53,23 @@ def confirmed(ctx: Context, state: State) -> Result | None:
     return None
 
 
-def reported(ctx: Context, state: State, votes: Mapping[int, Promise]) -> Result | None:
+class Reported(NamedTuple):
+    """A result, and whether it rests on more than one user's word."""
+
+    result: Result
+    sure: bool
+
+
+def reported(ctx: Context, state: State, votes: Mapping[int, Promise]) -> Reported | None:
     """The result to publish again: of the newest epoch, and one that a majority may have journaled, or that this user
     ended the walk with, or that two users say they have. One user's word against all others' is no end of a walk."""
     known = {user: vote.result for user, vote in votes.items()} | {ctx.me: state.durable.result}
     results = [result for result in known.values() if result is not None]
     for result in sorted(results, key=lambda result: result.epoch, reverse=True):
         users = sum(other.end == result.end for other in results)
-        if users > 1 or len(known) - users <= ctx.n - ctx.majority or _ended_here(state, result):
-            return result
+        sure = users > 1 or _ended_here(state, result)
+        if sure or len(known) - users <= ctx.n - ctx.majority:
+            return Reported(result, sure)
     return None
 
 

@@ -165,6 +165,7 @@ class State(Record):
     heard: Mapping[int, Located] = field(default_factory=dict)
     promises: Mapping[int, Promise] = field(default_factory=dict)
     bid: Epoch = NO_EPOCH
+    heights: Mapping[int, int] = field(default_factory=dict)  # peer -> epoch too high to believe
     unpublished: frozenset[int] = frozenset()  # peers that have not acknowledged the result
     publishing: frozenset[int] = frozenset()  # peers whose acknowledgement is awaited
     outbid: Epoch = NO_EPOCH  # the highest epoch for which somebody refused the result

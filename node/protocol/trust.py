@@ -8,7 +8,20 @@ read is none. What is possible and false, this does not find out (docs/THREAT_MO
 from __future__ import annotations
 
 from node.protocol import visit
-from node.protocol.messages import Answer, Declined, Located, Promise, Published, Refused, Result
+from node.protocol.messages import (
+    Answer,
+    Declined,
+    Fence,
+    Handoff,
+    Located,
+    Offer,
+    Promise,
+    Publish,
+    Published,
+    Refused,
+    Request,
+    Result,
+)
 from node.protocol.state import Context, Inputs, State
 from node.protocol.values import NO_EPOCH, NO_HOP, Epoch, Hop, Octets, TokenError
 
@@ -19,7 +32,31 @@ END_BYTES = 16
 def believable(ctx: Context, state: State, epoch: Epoch) -> bool:
     """Can honest users have come to this epoch? Else one message would raise all bids beyond every bound."""
     counter, issuer = epoch
-    return 0 <= counter <= state.durable.promised[0] + MAX_JUMP and 0 <= issuer < ctx.n
+    return 0 <= counter <= _known(state) + MAX_JUMP and 0 <= issuer < ctx.n
+
+
+def _known(state: State) -> int:
+    """The highest epoch this user knows of, or two others do: who slept too long catches up with them."""
+    promised = state.durable.promised[0]
+    return max(promised, sorted(state.heights.values())[-2]) if len(state.heights) > 1 else promised
+
+
+def noted(state: State, peer: int, message: Request | Answer | None) -> State:
+    """Remember who speaks of an epoch that is too high to believe."""
+    match message:
+        case Offer(hop) | Handoff(hop):
+            epoch = hop.epoch
+        case Fence(epoch):
+            pass
+        case Publish(result):
+            epoch = result.epoch
+        case Located() | Promise() | Declined() | Refused() | Published():
+            epoch = message.promised
+        case _:
+            return state
+    if epoch[0] <= state.durable.promised[0] + MAX_JUMP:
+        return state
+    return state._replace(heights={**state.heights, peer: epoch[0]})
 
 
 def trusted(ctx: Context, state: State, answer: Answer | None, inputs: Inputs) -> Answer | None:
@@ -29,7 +66,7 @@ def trusted(ctx: Context, state: State, answer: Answer | None, inputs: Inputs) -
             result = readable(ctx, state, answer.result, inputs, bare=not answer.final)
             return answer._replace(
                 rank=_trusted_hop(ctx, state, answer.rank),
-                promised=_lowered(ctx, state, answer.promised),
+                promised=answer.promised if believable(ctx, state, answer.promised) else NO_EPOCH,
                 taken=_trusted_hop(ctx, state, answer.taken),
                 given=_trusted_hop(ctx, state, answer.given),
                 vote=answer.vote if believable(ctx, state, answer.vote) else NO_EPOCH,
@@ -39,7 +76,7 @@ def trusted(ctx: Context, state: State, answer: Answer | None, inputs: Inputs) -
         case Promise():
             return answer._replace(
                 rank=_trusted_hop(ctx, state, answer.rank),
-                promised=_lowered(ctx, state, answer.promised),
+                promised=answer.promised if believable(ctx, state, answer.promised) else NO_EPOCH,
                 result=readable(ctx, state, answer.result, inputs),
             )
         case Declined() | Refused() | Published():
@@ -49,13 +86,6 @@ def trusted(ctx: Context, state: State, answer: Answer | None, inputs: Inputs) -
 
 def _trusted_hop(ctx: Context, state: State, hop: Hop) -> Hop:
     return hop if believable(ctx, state, hop.epoch) and 0 <= hop.step <= ctx.total + 1 else NO_HOP
-
-
-def _lowered(ctx: Context, state: State, promised: Epoch) -> Epoch:
-    """An absurd promise is followed a part of the way: a bid above it must still be believable to everybody."""
-    if believable(ctx, state, promised):
-        return promised
-    return min(promised, (state.durable.promised[0] + MAX_JUMP // 2, ctx.me)) if promised > NO_EPOCH else NO_EPOCH
 
 
 def end_of(token: Octets, inputs: Inputs) -> bytes:

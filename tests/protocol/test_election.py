@@ -283,3 +283,32 @@ def test_who_does_not_answer_the_roll_call_is_logged_as_down(user) -> None:
             lines += [json.loads(effect.line) for effect in me.all(Log)]
     assert me.state.checked and set(me.state.down) == {3}
     assert [(line["peer"], line["state"]) for line in lines if line["kind"] == "peer"] == [(me.ctx.names[3], "down")]
+
+
+def test_a_lost_disk_asks_who_was_missing_again_and_takes_part_once_all_have_answered(user) -> None:
+    me = user(RING, 4)
+    me.state = me.state._replace(durable=me.state.durable._replace(rejoined=True))
+    me.feed(Begin(again=True))
+    for send in me.sends(Locate):
+        me.answer(send, None if send.peer == 2 else NOWHERE._replace(rank=Hop(FIRST, 4)))
+    assert me.state.checked
+    assert me.ask(3, Offer(Hop(FIRST, 7))) == Already()  # the one who is missing may know that it was taken
+    me.now = me.state.retry_at
+    me.feed(Tick())
+    assert [send.peer for send in me.sends(Locate)] == [2]
+    me.answer(me.sends(Locate)[0], None)
+    assert me.ask(3, Offer(Hop(FIRST, 7))) == Already()
+    me.now = me.state.retry_at
+    me.feed(Tick())
+    me.answer(me.sends(Locate)[0], NOWHERE._replace(rank=Hop(FIRST, 5)))
+    assert me.ask(3, Offer(Hop(FIRST, 2))) == Already()
+    assert isinstance(me.ask(3, Offer(Hop(FIRST, 7))), Granted)
+    assert me.state.retry_at is None and me.state.durable.mark == Hop(FIRST, 5)
+
+
+def test_an_answer_to_another_question_is_taken_for_none(user, blank) -> None:
+    """A holder must not wait for ever because its offer was "accepted"."""
+    me = user(RING, 4).checked()
+    me.take(3, Hop(FIRST, 2), blank(me.ctx))
+    me.answer(me.sends(Offer)[0], Accepted())
+    assert me.state.phase is Phase.ROUTING and me.state.retry_at is not None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from node.protocol import exits
+from node.protocol import election, exits
 from node.protocol.digests import digest
 from node.protocol.effects import Finished, Stop, Tick
 from node.protocol.messages import NOWHERE, Fence, Locate, Promise, Publish, Published, Result
@@ -47,6 +47,7 @@ def ended(user, blank):
 def test_of_several_reported_results_the_newest_is_published(ended, newest) -> None:
     """The newer one may be final already: its majority fenced the older one out before it became so."""
     me, older, newer = ended
+    me.state = me.state._replace(believed=election.DOUBTED)  # others were waited for
     vote(bid(me), {**dict.fromkeys((1, 4), older), newest: newer}, silent=frozenset({2, 3}))
     assert {send.request.result.end for send in me.sends(Publish)} == {newer.end}
 
@@ -56,8 +57,18 @@ def test_the_bidders_own_report_counts_like_any_other(ended, mine_is_newer) -> N
     me, older, newer = ended
     mine, theirs = (newer, older) if mine_is_newer else (older, newer)
     me.state = me.state._replace(durable=me.state.durable._replace(result=mine))
+    me.state = me.state._replace(believed=election.DOUBTED)
     vote(bid(me), {2: theirs}, silent=frozenset({3, 4}))
     assert {send.request.result.end for send in me.sends(Publish)} == {newer.end}
+
+
+def test_more_votes_are_waited_for_when_one_user_alone_reports_a_result(ended) -> None:
+    me, older, _ = ended
+    for _ in range(election.DOUBTED):
+        vote(bid(me), {1: older}, silent=frozenset({3, 4}))
+        assert not me.sends(Publish) and me.state.phase is Phase.IDLE
+    vote(bid(me), {1: older}, silent=frozenset({3, 4}))
+    assert me.sends(Publish)
 
 
 @pytest.mark.parametrize("mine", [False, True])
