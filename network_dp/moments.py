@@ -17,6 +17,10 @@ Two ways to solve, both upper bounds:
 * `_lundberg`: if sum_j k(j) x^(j+1) <= 1 at x = 1/growth, and constant * sum_{j >= t} k(j) x^(j+1) >= end(t) x^t for
   every t, then value(t) <= constant * growth^t, by induction. A closed form, for any length.
 
+Rounding is upward: a kernel is built from floats that are at least its exact weights (each formula's error, a few u
+times the size of its terms, is added), which can only raise the solution; the solutions then add the error of their own
+operations on those floats.
+
 Long kernels are cut into blocks on which the weight is constant, rounded up. Beyond the last row of a sum's kernel,
 it repeats: G(m + m') <= G(m) G(m'), for one more look in the middle of a cycle only adds to what is seen.
 """
@@ -31,9 +35,9 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
-from scipy.special import gammaln
 
 from network_dp.errors import require, require_whole
+from network_dp.rounding import UNIT, halving_sum
 
 Floats = NDArray[np.float64]
 Task = Literal["sum", "sgd"]
@@ -44,6 +48,8 @@ _ROWS = 1_500  # cycle lengths below this have a row each
 _FINENESS = 2.0**-11  # relative length of a block beyond
 _PERIODS = 20  # cycles longer than 20 / p have probability e^-20
 _LEAST_DECAY = 0.05
+_LOG_TINY = -690.0  # ln of what stands for nothing: rounding 0 up
+_LARGEST_EXPONENT = 600.0  # e to this is still a number, and so are thousands of them
 
 
 @dataclass(frozen=True)
@@ -112,13 +118,22 @@ def _sgd_kernel(law: Law, b: float) -> Kernel:
     start, stop = _blocks(law.n_steps)
     stop = np.append(stop[:-1], np.inf)
     log_weight = np.logaddexp(math.log(c), b / (1 + start)) - math.log(n)
-    # max: with s = 0 nothing changes but a vanishing, upward, rounding
-    return Kernel(math.log(max(1 - (c + 1) / n, 1e-300)), start, stop, log_weight, np.zeros_like(start), None)
+    log_weight += 16 * UNIT * (1 + math.log(c) + b / (1 + start) + math.log(n))
+    return Kernel(log_share(n - c - 1, n), start, stop, log_weight, np.zeros_like(start), None)
+
+
+def log_share(part: int, whole: int) -> float:
+    """ln(part / whole) <= 0, rounded up. By log1p for more than a half: the relative error is then below 16 u."""
+    if part == 0:
+        return _LOG_TINY
+    missing = (whole - part) / whole
+    value = math.log1p(-missing) if missing < 0.5 else math.log(part / whole)
+    return value * (1 - 16 * UNIT)
 
 
 @dataclass(frozen=True)
 class Rows:
-    """Binomial terms P(C = c), one row per block of cycle lengths; a row's terms are contiguous.
+    """Binomial terms P(C = c), rounded up, one row per block of cycle lengths; a row's terms are contiguous.
 
     A block [start, stop) is served by its longest cycle, stop - 1, for the law of C and by its shortest for the gain.
     """
@@ -140,13 +155,26 @@ def binomial_rows(rate: float, last: int) -> Rows:
     cut = np.inf if last <= _ROWS else np.maximum(300, np.ceil(12.2 * longest * rate))
     counts = np.minimum(longest + 1, cut).astype(np.int64)
     first_term = np.concatenate([[0], np.cumsum(counts)[:-1]])
-    m = np.repeat(longest, counts)
-    c = (np.arange(len(m)) - np.repeat(first_term, counts)).astype(np.float64)
-    log_miss = math.log(max(1 - rate, 1e-300))
-    log_factorial = gammaln(np.arange(1.0, counts.max() + 2))
-    log_choose = np.repeat(gammaln(longest + 1), counts) - log_factorial[c.astype(np.int64)] - gammaln(m - c + 1)
-    log_pmf = log_choose + c * math.log(rate) + (m - c) * log_miss
+    c = (np.arange(counts.sum()) - np.repeat(first_term, counts)).astype(np.float64)
+    each = zip(longest.tolist(), counts.tolist(), strict=True)
+    log_pmf = np.concatenate([_log_binomial(m, rate, count) for m, count in each])
     return Rows(start, stop, first_term, counts, log_pmf, c, longest)
+
+
+def _log_binomial(m: float, rate: float, count: int) -> Floats:
+    """ln P(C = c), c < count, of Binomial(m, rate), rounded up.
+
+    ln (1-r)^m and the logarithms l_i of the ratios (m-i) r / ((i+1) (1-r)) add up to it. With partial sums s_i the
+    error is at most u (16 |s_0| + sum of (16 + 16 |l_i| + |s_i|)): each l_i is the logarithm of four operations, each
+    addition rounds. No factorials, whose logarithms are a thousand times larger and cancel.
+    """
+    if rate == 1.0:
+        return np.where(np.arange(count) == m, 0.0, -np.inf)
+    i = np.arange(count - 1, dtype=np.float64)
+    steps = np.log((m - i) / (i + 1) * (rate / (1 - rate)))
+    sums = np.cumsum(np.concatenate([[m * math.log1p(-rate)], steps]))
+    error = np.abs(sums) + np.concatenate([[16 * abs(sums[0])], 16 + 16 * np.abs(steps)])
+    return np.asarray(sums + 1.01 * UNIT * np.cumsum(error), dtype=np.float64)
 
 
 def cycle_rows(law: Law) -> Rows:
@@ -176,20 +204,26 @@ def cycle_kernel(law: Law, rows: Rows, gains: Floats, log_tails: Floats) -> Kern
     more, so G(m + m') may be replaced by G(m) G(m').
     """
     terms = rows.log_pmf + gains
+    # the gain is three operations, the sum one; minus infinity stays
+    terms += 8 * UNIT * np.where(np.isfinite(terms), np.abs(gains) + np.abs(terms), 0.0)
     top = np.maximum.reduceat(terms, rows.first_term)
     terms -= np.repeat(top, rows.size)
+    terms *= 1 - 8 * UNIT  # exponents <= 0, and their rounding
     with np.errstate(under="ignore"):
         log_g = top + np.log(np.add.reduceat(np.exp(terms, out=terms), rows.first_term))
     log_g = np.logaddexp(log_g, log_tails)
+    log_g += UNIT * (64 + rows.size + 16 * np.abs(log_g))  # a sum of so many terms, in any order, and its logarithm
     stop, log_repeat = rows.stop, None
     if law.n_steps >= _horizon(law):
         # G(period) <= G(period - 1) G(1), and the last block holds period - 1
-        log_repeat = float(log_g[-1] + log_g[1])
+        log_repeat = float(log_g[-1] + log_g[1]) * (1 + 4 * UNIT)
     else:
         stop = np.append(stop[:-1], np.inf)
-    hit = law.colluders / law.n_users
+    log_hit = log_share(law.colluders, law.n_users)
+    weight = log_g + log_hit + 4 * UNIT * (np.abs(log_g) - log_hit)
     closing = log_g if law.released else np.zeros_like(log_g)
-    return Kernel(math.log1p(-hit), rows.start, stop, log_g + math.log(hit), closing, log_repeat)
+    log_miss = log_share(law.n_users - law.colluders, law.n_users)
+    return Kernel(log_miss, rows.start, stop, weight, closing, log_repeat)
 
 
 def _log_row_tails(rows: Rows, rate: float, b: float) -> Floats | None:
@@ -207,7 +241,7 @@ def _log_row_tails(rows: Rows, rate: float, b: float) -> Floats | None:
     decay = np.minimum(ends[0], ends[1])
     if float(decay.min()) < _LEAST_DECAY:
         return None
-    tails[cut] = -m * rate - first * decay - np.log(-np.expm1(-decay))
+    tails[cut] = -m * rate - first * decay - np.log(-np.expm1(-decay)) + 1e-9  # 1e-9: far above its rounding
     return tails
 
 
@@ -215,36 +249,55 @@ def _log_row_tails(rows: Rows, rate: float, b: float) -> Floats | None:
 
 
 def _recursion(law: Law, kernel: Kernel) -> float:
-    """The renewal equation step by step, tilted by the growth of the closed form so that nothing overflows."""
+    """The renewal equation step by step, tilted by the growth of the closed form so that nothing overflows.
+
+    All terms are positive. A value is a dot product of at most T terms and one addition: a relative error of (T + 4) u,
+    in any order of summation, and a walk has at most T renewals, so that (T + 4)^2 u covers them all.
+    """
     n_steps = law.n_steps
     log_growth = _log_growth(kernel)
     j = np.arange(n_steps + 1, dtype=np.float64)
-    block = np.searchsorted(kernel.stop, j, side="right")
-    if kernel.log_repeat is None:
-        weight, closing = kernel.log_weight[block], kernel.log_closing[block]
-    else:
-        period = kernel.stop[-1]
-        times, rest = np.divmod(j, period)
-        block = np.searchsorted(kernel.stop, rest, side="right")
-        weight = kernel.log_weight[block] + times * kernel.log_repeat
-        closing = kernel.log_closing[block] + times * kernel.log_repeat
+    weight, closing = _by_length(kernel, j)
+    drift = j * kernel.log_s
+    to_visit, to_end = weight + drift - (j + 1) * log_growth, closing + drift - j * log_growth
+    for exponent, size in ((to_visit, weight), (to_end, closing)):
+        exponent += 8 * UNIT * (np.abs(size) - drift + (j + 1) * log_growth)
+    if max(float(to_visit.max()), float(to_end.max())) > _LARGEST_EXPONENT:  # an order that no useful bound needs
+        return _lundberg(law, kernel)
     with np.errstate(under="ignore"):
-        k = np.exp(weight + j * kernel.log_s - (j + 1) * log_growth)
-        end = np.exp(closing + j * kernel.log_s - j * log_growth)
+        k, end = np.exp(to_visit) * (1 + 16 * UNIT), np.exp(to_end) * (1 + 16 * UNIT)
         value = np.empty(n_steps + 1)
         backwards = k[::-1].copy()
         for t in range(n_steps + 1):
             value[t] = _dot(backwards[n_steps + 1 - t :], value[:t]) + end[t]
-        if law.task == "sgd" and not law.released:
-            miss = math.log1p(-law.colluders / law.n_users)
-            opening = np.exp(math.log(law.colluders / law.n_users) + j[:-1] * miss - (j[:-1] + 1) * log_growth)
-            final = float(opening @ value[n_steps - 1 :: -1]) + math.exp(n_steps * (miss - log_growth))
-        else:
-            final = float(value[n_steps])
-    if final < 1e-280:  # so strong a tilt that terms underflowed: an order that no short walk needs
+        final = float(value[n_steps]) if law.released or law.task == "sum" else _opened(law, value, log_growth)
+    if not 1e-280 < final < math.inf:  # so strong a tilt that terms underflowed: an order that no short walk needs
         return _lundberg(law, kernel)
-    # every operation rounds by at most 2^-53, all terms are positive: 1e-11 covers n_steps of them
-    return max(math.log(final) + n_steps * log_growth + 1e-11, 0.0)
+    total = n_steps * log_growth
+    return max(
+        math.log(final) + total + UNIT * (64 + 1.01 * (n_steps + 4) ** 2 + 4 * (total + abs(math.log(final)))), 0.0
+    )
+
+
+def _by_length(kernel: Kernel, j: Floats) -> tuple[Floats, Floats]:
+    """ln of weight and closing of every length."""
+    if kernel.log_repeat is None:
+        block = np.searchsorted(kernel.stop, j, side="right")
+        return kernel.log_weight[block], kernel.log_closing[block]
+    times, rest = np.divmod(j, kernel.stop[-1])
+    block, gained = np.searchsorted(kernel.stop, rest, side="right"), times * kernel.log_repeat
+    slack = 4 * UNIT * (np.abs(gained) + np.abs(kernel.log_weight[block]))
+    return kernel.log_weight[block] + gained + slack, kernel.log_closing[block] + gained + slack
+
+
+def _opened(law: Law, value: Floats, log_growth: float) -> float:
+    """SGD, not released: the first visit of the observer from the end opens the recursion. Tilted as the values are."""
+    j = np.arange(law.n_steps, dtype=np.float64)
+    log_hit, log_miss = log_share(law.colluders, law.n_users), log_share(law.n_users - law.colluders, law.n_users)
+    exponent = log_hit + j * log_miss - (j + 1) * log_growth
+    opening = np.exp(exponent * (1 - 16 * UNIT)) * (1 + 16 * UNIT)
+    never = math.exp(law.n_steps * (log_miss - log_growth) * (1 - 16 * UNIT))
+    return (float(opening @ value[law.n_steps - 1 :: -1]) + never) * (1 + 16 * UNIT)
 
 
 def _dot(left: Floats, right: Floats) -> float:
@@ -252,35 +305,43 @@ def _dot(left: Floats, right: Floats) -> float:
     return sum(float(left[a : a + 8_000] @ right[a : a + 8_000]) for a in range(0, len(right), 8_000))
 
 
-def _log_series(kernel: Kernel, log_growth: float) -> Floats:
-    """ln of the sum over each block of k(j) growth^-(j+1), a repeating kernel's later periods left out."""
+def _log_series(kernel: Kernel, log_growth: float) -> tuple[Floats, Floats]:
+    """ln of the sum over each block of k(j) growth^-(j+1), a repeating kernel's later periods left out; and its error.
+
+    The sum is geometric. Its logarithm adds terms that are each good to a few u of their size: 16 u of all sizes."""
     log_x = kernel.log_s - log_growth
     lengths = kernel.stop - kernel.start
     with np.errstate(under="ignore"):
-        log_geometric = kernel.start * log_x + np.log(-np.expm1(lengths * log_x)) - math.log(-math.expm1(log_x))
-    return kernel.log_weight + log_geometric - log_growth
+        first, cut, each = kernel.start * log_x, np.log(-np.expm1(lengths * log_x)), math.log(-math.expm1(log_x))
+    series = kernel.log_weight + (first + cut - each) - log_growth
+    return series, 16 * UNIT * (2 + np.abs(kernel.log_weight) - first - cut + abs(each) + log_growth)
 
 
 def _log_period(kernel: Kernel, log_growth: float) -> float:
-    """ln of the factor from one period to the next."""
+    """ln of the factor from one period to the next, rounded up."""
     if kernel.log_repeat is None:
         return -math.inf
-    return kernel.log_repeat + float(kernel.stop[-1]) * (kernel.log_s - log_growth)
+    decay = float(kernel.stop[-1]) * (kernel.log_s - log_growth)
+    return kernel.log_repeat + decay + 8 * UNIT * (kernel.log_repeat - decay)
 
 
 def _log_total(kernel: Kernel, log_growth: float) -> float:
+    """ln of the sum of k(j) growth^-(j+1), rounded up."""
     ratio = _log_period(kernel, log_growth)
     if ratio >= 0:
         return math.inf
-    series = _log_series(kernel, log_growth)
+    series, error = _log_series(kernel, log_growth)
+    series += error
     top = float(series.max())
     with np.errstate(under="ignore"):
-        total = top + math.log(float(np.exp(series - top).sum()))
-    return total - math.log1p(-math.exp(ratio))
+        terms = np.exp((series - top) * (1 - 8 * UNIT))
+    total = top + math.log(float(halving_sum(terms)[0]))
+    later = -math.log1p(-math.exp(ratio))
+    return total + later + UNIT * (64 + 4 * abs(top) + 16 * later)
 
 
 def _log_growth(kernel: Kernel) -> float:
-    """ln of the least growth at which the kernel sums to at most 1 (rounded up)."""
+    """ln of a growth at which the kernel sums to at most 1: the least, but for rounding."""
 
     def total(log_growth: float) -> float:
         return min(_log_total(kernel, log_growth), 1e6)
@@ -289,32 +350,51 @@ def _log_growth(kernel: Kernel) -> float:
     while total(high) > 0:
         low, high = high, high * 4
     root = float(brentq(total, low, high, xtol=1e-300, rtol=1e-13)) if total(low) > 0 else low
+    step = max(root * 1e-15, 1e-24)
     while total(root) > 0 and root < high:
-        root = min(root * (1 + 1e-9) + 1e-18, high)
+        root, step = min(root + step, high), 2 * step
     return root
 
 
 def _lundberg(law: Law, kernel: Kernel) -> float:
     log_growth = _log_growth(kernel)
+    constant = _log_constant(kernel, log_growth)
+    total = law.n_steps * log_growth
+    bound = constant + total + 4 * UNIT * (abs(constant) + total)
+    if law.task == "sgd" and not law.released:
+        log_hit, log_miss = log_share(law.colluders, law.n_users), log_share(law.n_users - law.colluders, law.n_users)
+        # sum over j >= 0 of hit miss^j growth^-(j+1) = hit / (growth - miss) = hit / ((growth - 1) + (1 - miss))
+        opening = log_hit - math.log(math.expm1(log_growth) - math.expm1(log_miss)) if log_growth < 700 else -log_growth
+        bound = float(np.logaddexp(bound + opening + 32 * UNIT * (1 + abs(opening) - log_hit), law.n_steps * log_miss))
+    return max(bound + UNIT * (64 + 16 * abs(bound)), 0.0)
+
+
+def _log_constant(kernel: Kernel, log_growth: float) -> float:
+    """ln of a constant with constant * sum_{j >= t} k(j) x^(j+1) >= end(t) x^t for every t, rounded up."""
     log_x = kernel.log_s - log_growth
-    series = _log_series(kernel, log_growth)
-    later = np.append(np.logaddexp.accumulate(series[::-1])[::-1][1:], -np.inf)
+    each = math.log(-math.expm1(log_x))
+    if kernel.log_repeat is None and not kernel.log_closing.any() and (np.diff(kernel.log_weight) <= 0).all():
+        # No later weight is below the last: the sum is at least that of a geometric series, whatever t.
+        last = float(kernel.log_weight[-1])
+        return each + log_growth - last + 32 * UNIT * (1 + abs(each) + log_growth + abs(last))
+    series, error = _log_series(kernel, log_growth)
+    later = np.append(np.logaddexp.accumulate((series - error)[::-1])[::-1][1:], -np.inf)
     ratio = _log_period(kernel, log_growth)
     if ratio > -math.inf:  # all later periods together, seen from the end of this one
-        whole = float(np.logaddexp.reduce(series)) + ratio - math.log1p(-math.exp(ratio))
+        decay = float(kernel.stop[-1]) * log_x
+        ratio -= 32 * UNIT * (abs(ratio) - 2 * decay)  # rounded down here
+        whole = float(np.logaddexp.reduce(series - error)) + ratio - math.log1p(-math.exp(ratio))
         later = np.logaddexp(later, whole)
     # end(t) x^t / sum_{j >= t} is monotone inside a block: its ends are enough
-    constant = -math.inf
+    constant, largest = -math.inf, 0.0
     last_of_block = np.where(np.isinf(kernel.stop), kernel.start, kernel.stop - 1)
     for t in (kernel.start, last_of_block):
         with np.errstate(under="ignore"):
             rest = kernel.log_weight + np.log(-np.expm1((kernel.stop - t) * log_x)) + t * log_x
-        tail = np.logaddexp(rest - math.log(-math.expm1(log_x)) - log_growth, later)
+        tail = np.logaddexp(rest - each - log_growth, later)
         constant = max(constant, float(np.max(kernel.log_closing + t * log_x - tail)))
-    bound = constant + law.n_steps * log_growth
-    if law.task == "sgd" and not law.released:
-        hit, miss = law.colluders / law.n_users, math.log1p(-law.colluders / law.n_users)
-        # sum over j >= 0 of hit miss^j growth^-(j+1) = hit / (growth - miss)
-        opening = math.log(hit) - log_growth - math.log(-math.expm1(-log_growth) + hit * math.exp(-log_growth))
-        bound = float(np.logaddexp(bound + opening, law.n_steps * miss))
-    return max(bound + 1e-11, 0.0)
+        largest = max(
+            largest, float(np.abs(tail).max()), float(np.abs(kernel.log_closing).max()), -float(t[-1] * log_x)
+        )
+    # a tail is reached by adding up one block after the other: as many roundings of its logarithm as there are blocks
+    return constant + UNIT * (len(series) + 64) * (8 + 2 * largest)

@@ -11,12 +11,17 @@ the z-domain a quotient of power series; coefficient T comes from a Cauchy sum o
 S^ by one inverse FFT. The sum also picks up coefficients T + N, T + 2N, .., damped: laws of longer walks, positive
 measures that only add to delta. `lost`, what must be added to delta, is
 
-* the mass of terms left out: at most one cycle per step, each leaving out at most the worst row's rest;
+* the mass of terms left out: at most one cycle per step, each leaving out at most the worst row's rest (what is kept is
+  rounded up: masses above the exact ones only add to delta);
 * P(S^ > grid) <= E exp(b S^ - b grid), by the recursion with real b;
-* floating-point error. An FFT of length N errs by at most eta |X| in the 2-norm, eta = O(u log N) (Higham 2002, Thm
-  24.2). With D = 1 - z K and F = end/D, to first order the error of F on the circle is (error of end + F error of
-  K)/D, so by Cauchy-Schwarz coefficient T errs by at most radius^-T (eta |end| rms(1/D) + eta |k| rms(F/D)) plus
-  rounding; or, as every point of a transform errs by at most eta |k|_1, eta |k|_1 rms(F) rms(1/D) for the second term.
+* floating-point error. Each stage of an FFT multiplies by a root of unity (good to 2 u) and adds: a relative error of
+  at most 8 u for what flows through, so log2 N stages give eta = 8 u log2 N, in the 2-norm (Higham 2002, Thm 24.2,
+  mu = 2 u) and, relative to |k|_1, at every point. Roots of unity and damping computed here are good to 25 u, products
+  and sums of j terms to j u: (40 + j) u of the input. With D = 1 - z K and F = end/D, to first order the error of F on
+  the circle is (error of end + F error of K)/D, so by Cauchy-Schwarz coefficient T errs by at most radius^-T times
+  (eta |end| rms(1/D) + eta |k| rms(F/D)) plus rounding; or, as every point of a transform errs by at most eta |k|_1,
+  eta |k|_1 rms(F) rms(1/D) for the second term. The opening factor O = 1/(1 - (1-hit) z) errs by |O| times the relative
+  error of z, which adds 32 u rms(O) rms(result).
   Kernels at frequency w are dominated, coefficient by coefficient, by those at w = 0: so are the means (Parseval), and
   one evaluation serves all frequencies. An error e in every frequency is one of at most e in the 2-norm of the
   probabilities, hence sqrt(bins) e in delta.
@@ -36,14 +41,14 @@ from scipy.optimize import brentq
 
 from network_dp import gaussian
 from network_dp.errors import require
-from network_dp.moments import RECURSION_STEPS, Kernel, Law, binomial_rows, cycle_kernel, solve
+from network_dp.moments import RECURSION_STEPS, Kernel, Law, Rows, binomial_rows, cycle_kernel, log_share, solve
+from network_dp.rounding import UNIT, halving_sum
 
 Floats = NDArray[np.float64]
 Complexes = NDArray[np.complex128]
 
 _STEP = 1 / 512  # grid of exposures
 _TILTS = (1.0, 2.0, 4.0, 6.0, 8.0, 12.0)
-_UNIT = 2.0**-53
 _ALIAS = 14.0  # the next law that a Cauchy sum picks up is damped by e^-14
 _NEGLIGIBLE = 1e-17
 
@@ -66,7 +71,8 @@ def epsilon(law: Law, sigma: float, sensitivity: float, delta: float) -> float:
     mus = np.sqrt(spread.exposure) * sensitivity / sigma
 
     def excess(value: float) -> float:
-        return float(spread.probability @ gaussian.deltas(mus, value)) + spread.lost - delta
+        # 1e-9: far above the rounding of the profile and of the sum
+        return float(spread.probability @ gaussian.deltas(mus, value)) * (1 + 1e-9) + spread.lost - delta
 
     if excess(0.0) <= 0:
         return 0.0
@@ -96,11 +102,11 @@ def sigma(law: Law, epsilon_target: float, sensitivity: float, delta: float) -> 
 def exposure_law(law: Law) -> ExposureLaw:
     """The law of S^ over the uniform walk."""
     require(1 <= law.n_steps <= RECURSION_STEPS, f"n_steps must lie between 1 and {RECURSION_STEPS}")
-    log_s, waves, kernel_at, left_out = _sum_terms(law) if law.task == "sum" else _sgd_terms(law)
+    log_s, waves, kernel_at, left_out, terms = _sum_terms(law) if law.task == "sum" else _sgd_terms(law)
     bins, beyond = _grid(law, kernel_at)
     spectrum = np.empty(bins // 2 + 1, dtype=np.complex128)
     roots = np.exp(2j * np.pi * np.arange(bins) / bins)
-    circle = _Circle(law, log_s)
+    circle = _Circle(law, log_s, terms)
     rounding = math.sqrt(bins) * (circle.error(*waves(0, roots)) + _fft_error(bins))
     for k in range(bins // 2 + 1):
         spectrum[k] = circle.coefficient(*waves(k, roots))
@@ -109,9 +115,9 @@ def exposure_law(law: Law) -> ExposureLaw:
     return ExposureLaw(np.arange(bins, dtype=np.float64) * _STEP, np.maximum(probability, 0.0), lost)
 
 
-def _fft_error(size: int) -> float:
-    """Relative error, in the 2-norm, of a transform of that length whose input is good to 40 roundings."""
-    return (8 * math.log2(size) + 40) * _UNIT
+def _fft_error(size: int, terms: int = 0) -> float:
+    """Relative error of a transform of that length, whose input is a sum of so many terms good to 40 roundings each."""
+    return (8 * math.log2(size) + 40 + terms) * UNIT
 
 
 # frequency, roots of unity -> kernel k(j) and, where it is not s^t, closing end(t); 0 <= j, t <= T
@@ -133,8 +139,9 @@ def _grid(law: Law, kernel_at: RealKernel) -> tuple[int, float]:
 class _Circle:
     """Coefficient T of the solution of a renewal equation, by a Cauchy sum on |z| = radius."""
 
-    def __init__(self, law: Law, log_s: float) -> None:
+    def __init__(self, law: Law, log_s: float, terms: int) -> None:
         self._law = law
+        self._terms = terms
         self._size = 1 << (2 * (law.n_steps + 1) - 1).bit_length()
         self._log_radius = -_ALIAS / self._size
         self._damp = np.exp(self._log_radius * np.arange(law.n_steps + 1))
@@ -145,8 +152,7 @@ class _Circle:
         self._open = 1 / (1 - (1 - hit) * self._z) if opening else None
         self._hit = hit
         self._log_s = log_s
-        with np.errstate(under="ignore"):
-            self._usual_end = self._transform(np.exp(log_s * np.arange(law.n_steps + 1)))
+        self._usual_end = self._transform(_powers(log_s, law.n_steps))
 
     def _transform(self, series: Floats | Complexes) -> Complexes:
         return np.asarray(fft(series * self._damp, self._size), dtype=np.complex128)
@@ -154,7 +160,7 @@ class _Circle:
     def coefficient(self, kernel: Complexes, closing: Complexes | None) -> complex:
         end = self._usual_end if closing is None else self._transform(closing)
         value = self._opened(end / (1 - self._z * self._transform(kernel)))
-        total = complex(np.sum(value * self._pick)) / self._size
+        total = complex(halving_sum(value * self._pick)[0]) / self._size
         return total * math.exp(-self._log_radius * self._law.n_steps)
 
     def _opened(self, value: Complexes) -> Complexes:
@@ -162,71 +168,88 @@ class _Circle:
 
     def error(self, kernel: Complexes, closing: Complexes | None) -> float:
         """A bound on the error of every coefficient, from the terms at frequency 0, which dominate all others."""
-        usual = np.exp(np.arange(len(kernel)) * self._log_s) if closing is None else closing
+        usual = _powers(self._log_s, self._law.n_steps) if closing is None else closing
         end = self._transform(usual)
         denominator = 1 - self._z * self._transform(kernel)
         value = end / denominator
         gain = 1.0 if self._open is None else self._hit * self._open
-        eta = _fft_error(self._size)
+        eta, opened = _fft_error(self._size, self._terms), self._opened(value)
         of_end = eta * _norm(usual * self._damp) * _rms(gain / denominator)
         of_kernel = min(
-            (eta * _norm(kernel * self._damp) + 40 * _UNIT) * _rms(gain * value / denominator),
-            (eta * float(np.abs(kernel * self._damp).sum()) + 40 * _UNIT) * _rms(gain * value) * _rms(1 / denominator),
+            (eta * _norm(kernel * self._damp) + 40 * UNIT) * _rms(gain * value / denominator),
+            (eta * float(np.abs(kernel * self._damp).sum()) + 40 * UNIT) * _rms(gain * value) * _rms(1 / denominator),
         )
-        of_sums = (math.log2(self._size) + 40) * _UNIT * _rms(self._opened(value))
+        of_opening = 0.0 if self._open is None else 32 * UNIT * _rms(self._open) * _rms(opened)
+        of_sums = (math.log2(self._size) + 100) * UNIT * _rms(opened)  # the sum, products, what is picked, the radius
         # 1.01: terms of second order
-        return 1.01 * (of_end + of_kernel + of_sums) * math.exp(-self._log_radius * self._law.n_steps)
+        return 1.01 * (of_end + of_kernel + of_opening + of_sums) * math.exp(-self._log_radius * self._law.n_steps)
+
+
+def _powers(log_s: float, n_steps: int) -> Floats:
+    """s^0 .. s^T, rounded up."""
+    exponent = log_s * np.arange(n_steps + 1)
+    with np.errstate(under="ignore"):
+        return np.asarray(np.exp(exponent * (1 - 4 * UNIT)) * (1 + 16 * UNIT), dtype=np.float64)
 
 
 def _norm(values: Floats | Complexes) -> float:
     return float(np.sqrt(np.sum(np.abs(values) ** 2)))
 
 
-def _rms(values: Complexes) -> float:
+def _rms(values: Floats | Complexes) -> float:
     return _norm(values) / math.sqrt(len(values))
 
 
-def _sgd_terms(law: Law) -> tuple[float, Waves, RealKernel, float]:
+def _sgd_terms(law: Law) -> tuple[float, Waves, RealKernel, float, int]:
     n, c = law.n_users, law.colluders
     j = np.arange(law.n_steps + 1, dtype=np.float64)
-    log_s = math.log(max(1 - (c + 1) / n, 1e-300))
-    with np.errstate(under="ignore"):
-        decay = np.exp(j * log_s)
+    log_s = log_share(n - c - 1, n)
+    decay = _powers(log_s, law.n_steps) / n * (1 + 4 * UNIT)
     level = np.ceil(1 / ((1 + j) * _STEP)).astype(np.int64)
 
     def waves(k: int, roots: Complexes) -> tuple[Complexes, Complexes | None]:
-        return decay * (c + roots[(k * level) % len(roots)]) / n, None
+        return decay * (c + roots[(k * level) % len(roots)]), None
 
     def kernel_at(tilt: float) -> Kernel:
-        weight = np.logaddexp(math.log(c), tilt * level * _STEP) - math.log(n)
+        weight = np.logaddexp(math.log(c), tilt * level * _STEP) - math.log(n) + 1e-12  # 1e-12: above its rounding
         return Kernel(log_s, j, np.append(j[1:], np.inf), weight, np.zeros_like(j), None)
 
-    return log_s, waves, kernel_at, 0.0
+    return log_s, waves, kernel_at, 0.0, 2
 
 
-def _sum_terms(law: Law) -> tuple[float, Waves, RealKernel, float]:
-    """ln s, the terms by frequency and by tilt, and the most probability that a cycle leaves out."""
+def _sum_terms(law: Law) -> tuple[float, Waves, RealKernel, float, int]:
+    """ln s, the terms by frequency and by tilt, the most probability that a cycle leaves out, and the longest row."""
     hit = law.colluders / law.n_users
     rows = binomial_rows(1 / (law.n_users - law.colluders), law.n_steps + 1)
     shortest = np.repeat(np.maximum(rows.start, 1.0), rows.size)
     level = np.ceil(rows.count**2 / shortest / _STEP).astype(np.int64)
     with np.errstate(under="ignore"):
-        mass = np.exp(rows.log_pmf)
-    kept = np.flatnonzero((mass > _NEGLIGIBLE) | (rows.count == 0))
+        mass = np.exp(rows.log_pmf) * (1 + 16 * UNIT)
+    is_kept = (mass > _NEGLIGIBLE) | (rows.count == 0)
+    kept = np.flatnonzero(is_kept)
+    left_out = _left_out(rows, np.where(is_kept, 0.0, mass), 1 / (law.n_users - law.colluders))
     row_of = np.repeat(np.arange(len(rows.start)), rows.size)[kept]
     first = np.searchsorted(row_of, np.arange(len(rows.start)))
     mass, kept_level = mass[kept], level[kept]
     lengths = (rows.stop - rows.start).astype(np.int64)
-    decay = np.exp(np.arange(law.n_steps + 1) * math.log1p(-hit))
+    log_s = log_share(law.n_users - law.colluders, law.n_users)
+    decay = _powers(log_s, law.n_steps)
 
     def waves(k: int, roots: Complexes) -> tuple[Complexes, Complexes | None]:
         g = np.repeat(np.add.reduceat(mass * roots[(k * kept_level) % len(roots)], first), lengths)
-        return decay * hit * g, decay * g if law.released else None
+        return decay * (hit * (1 + 4 * UNIT)) * g, decay * g if law.released else None
 
     def kernel_at(tilt: float) -> Kernel:
         gains = np.full(len(level), -np.inf)
         gains[kept] = tilt * kept_level * _STEP
         return cycle_kernel(law, rows, gains, np.full(len(rows.start), -np.inf))
 
-    left_out = float(np.max(1 - np.add.reduceat(mass, first), initial=0.0)) + 1e-15  # 1e-15: rounding of that sum
-    return math.log1p(-hit), waves, kernel_at, left_out
+    return log_s, waves, kernel_at, left_out, int(np.diff(first, append=len(kept)).max())
+
+
+def _left_out(rows: Rows, dropped: Floats, rate: float) -> float:
+    """The most probability of a row that is not kept: what was dropped, and by Chernoff's bound what it never held."""
+    cut = rows.size <= rows.longest
+    mean, first = rows.longest[cut] * rate, rows.size[cut]
+    beyond = np.exp(-mean - first * (np.log(first / mean) - 1)) if cut.any() else np.zeros(1)
+    return 1.01 * (float(np.add.reduceat(dropped, rows.first_term).max()) + float(beyond.max()))
