@@ -46,7 +46,7 @@ def look(run: Run) -> Alone | None:
     steps = np.sort(np.unique(mine["step"]))
     gaps = _gaps(run, steps)
     count = int(contributions_per_user(run.lineage.sents, plan.n)[user])
-    ring_sum = plan.walk.topology == "ring" and plan.task.kind != "sgd" and plan.noise.mechanism != "rr"
+    ring_sum = plan.noise_rule.by_ledger
     spent = promise.promised_epsilon(plan) if ring_sum else promise.local_epsilon(plan, count)
     return Alone(
         user=logs.name(user),
@@ -64,7 +64,7 @@ def look(run: Run) -> Alone | None:
 def checks(run: Run) -> list[Check]:
     """One log alone, complete graph: was I visited no more often than the law allows?"""
     plan, logs = run.plan, run.logs
-    if plan.walk.topology != "complete" or len(logs.files) != 1:
+    if not plan.topology.drawn or len(logs.files) != 1:
         return []
     (user,) = logs.files
     handed = logs.visits[logs.visits["cause"] == HANDOFF]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from analyzer.integrity import Run, uses_ledger
+from analyzer.integrity import Run
 from analyzer.lineage import LOST, held_at
 from analyzer.tables import Findings, Ints
 from analyzer.verdict import Check, from_findings
@@ -22,7 +22,7 @@ def foreign_noise(run: Run) -> Check:
     full = plan.unit_count
     sents = lineage.sents
     seen: Ints = np.flatnonzero((sents["to"] >= 0) & (ledger.anchor != LOST))
-    if uses_ledger(plan):  # a missing log may hold more noise than one component
+    if plan.noise_rule.by_ledger:  # a missing log may hold more noise than one component
         seen = seen[ledger.increment(seen, ledger.ghosts_after) == 0]
     noise = ledger.increment(seen, ledger.units_after)
     content = ledger.increment(seen, ledger.contributions_after)
@@ -32,7 +32,7 @@ def foreign_noise(run: Run) -> Check:
         to = run.logs.name(int(sents["to"][row]))
         text = f"showed {to} {content[place]} contributions under {noise[place]} of {owed[place]} noise units"
         run.line(findings, row, f"{text} (step {sents['step'][row]})")
-    if plan.walk.release == "all" and lineage.complete and not (uses_ledger(plan) and lineage.n_ghosts):
+    if plan.walk.release == "all" and lineage.complete and not (plan.noise_rule.by_ledger and lineage.n_ghosts):
         _released(run, full, findings)
     smallest = int(noise[content > 0].min()) if np.any(content > 0) else 0
     return from_findings(
@@ -40,9 +40,9 @@ def foreign_noise(run: Run) -> Check:
         "Everything anybody saw held a full foreign noise",
         findings,
         f"smallest {smallest / full:.3g} full noises in {len(seen)} sights",
-        "1 full noise per round" if uses_ledger(plan) else "1 full noise",
+        "1 full noise per round" if plan.noise_rule.by_ledger else "1 full noise",
         "Between two sights of the same user, others added at least one full noise if they added any data"
-        + ("; one for every round, if it was passed by." if uses_ledger(plan) else "."),
+        + ("; one for every round, if it was passed by." if plan.noise_rule.by_ledger else "."),
         "THEORY.md#ring-ledger, #ring-missed-rounds, #release",
         enough=run.whole,
     )
@@ -55,10 +55,9 @@ def _held_at(run: Run, rows: Ints) -> Ints:
 
 def _full_noises(plan: Plan, users: Ints, after: Ints, before: Ints) -> Ints:
     """Full noises between two positions: one, and one for each of the user's positions in between (ADR 13)."""
-    if not uses_ledger(plan):
+    if not plan.noise_rule.by_ledger:
         return np.ones(len(users), dtype=np.int64)
-    first = (users.astype(np.int64) - plan.index(plan.walk.starter)) % plan.n + 1
-    return 1 + (before - 1 - first) // plan.n - (after - first) // plan.n
+    return 1 + plan.topology.turns_between(users.astype(np.int64), after, before)
 
 
 def _released(run: Run, full: int, findings: Findings) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,7 +12,8 @@ from analyzer.lineage import Lineage, held_at, is_reissue, unvisited
 from analyzer.tables import NOBODY, REISSUE, START, Bools, Findings, Ints, Logs
 from analyzer.values import StepRule, digest, dimension
 from analyzer.verdict import Check, Status, from_findings
-from network_dp.plan import CustomTask, Plan, SgdTask
+from network_dp import noise_rule
+from network_dp.plan import CustomTask, Plan
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,11 +48,6 @@ class Run:
         """Evidence at a sent row."""
         sents = self.lineage.sents
         findings.add(self.logs.finding(int(sents["user"][row]), int(sents["line"][row]), text))
-
-
-def uses_ledger(plan: Plan) -> bool:
-    """Ring sums add noise by the ledger rule; everything else adds one full noise per visit."""
-    return plan.walk.topology == "ring" and plan.noise.mechanism != "rr" and not isinstance(plan.task, SgdTask)
 
 
 def logs_present(run: Run) -> Check:
@@ -100,18 +95,18 @@ def every_step_once(run: Run) -> Check:
     chain = lineage.accepted
     steps = held_at(logs, lineage, chain)
     taken_up = is_reissue(logs, lineage)[chain]
-    ring = run.plan.walk.topology == "ring"
+    jump = run.plan.topology.most_skipped > 0
     last = 0
     if len(chain) and not lineage.complete:  # without its beginning it says nothing about the steps before
         last = int(steps[0]) - int(not taken_up[0])
     for row, step, again in zip(chain.tolist(), steps.tolist(), taken_up.tolist(), strict=True):
         if again:
             continue
-        if step != last + 1 and not (ring and last < step) and not (step == 0 == last):
+        if step != last + 1 and not (jump and last < step) and not (step == 0 == last):
             run.line(findings, row, f"step {last + 1} is missing: the branch goes from step {last} to {step}")
         last = step
     total = run.plan.total_steps
-    if lineage.complete and last < total and not ring:
+    if lineage.complete and last < total and not jump:
         run.line(findings, int(chain[-1]), f"the walk ended at step {last} of {total}")
     _doubled(run, findings)
     observed = f"{len(chain)} hops from start to finish" if lineage.complete else "no unbroken branch to a result"
@@ -120,7 +115,7 @@ def every_step_once(run: Run) -> Check:
         "Every step exactly once",
         findings,
         observed + (f", {findings.count} faults" if findings.count else ""),
-        f"{total} steps" if not ring else f"{total} positions, dead users skipped",
+        f"{total} steps" if not jump else f"{total} positions, dead users skipped",
         "The branch that led to the result has every step once, and no hop has two holders.",
         "PROTOCOL.md#custody, THEORY.md#one-token",
         enough=lineage.complete and lineage.n_ghosts == 0 and lineage.missing == 0,
@@ -161,17 +156,17 @@ def _kept_for_itself(run: Run) -> Bools:
 
 
 def ring_order(run: Run) -> Check | None:
-    """Ring: the token is at position P with the user whose position that is."""
+    """Where turns are fixed: the token is at step P with the user whose turn that is."""
     plan, findings = run.plan, Findings()
-    if plan.walk.topology != "ring":
+    if plan.topology.drawn:
         return None
     sents = run.lineage.sents
-    start = plan.index(plan.walk.starter)
     sent = sents["to"] >= 0
-    wrong = sent & ((start + sents["step"] - 1) % plan.n != sents["to"])
+    wrong = sent & ~plan.topology.has_turn(sents["to"], sents["step"])
     for row in np.flatnonzero(wrong):
-        expected = run.logs.name(int((start + sents["step"][row] - 1) % plan.n))
-        run.line(findings, int(row), f"sent position {sents['step'][row]} to the wrong user (it is {expected}'s)")
+        step = int(sents["step"][row])
+        (turn,) = plan.topology.passed_by(step - 1, step + 1)
+        run.line(findings, int(row), f"sent position {step} to the wrong user (it is {run.logs.name(turn)}'s)")
     return from_findings(
         "order",
         "The token follows the ring",
@@ -288,7 +283,7 @@ def noise_added(run: Run) -> Check | None:
         text = f"re-issued the token with {sents['units'][row]} of {plan.unit_count} fresh noise units"
         run.line(findings, int(row), text)
     from_start = _starts_at_zero(run)[: len(sents)]
-    share = int(plan.noise.spread) if uses_ledger(plan) else 1
+    share = plan.noise_rule.share if plan.noise_rule.by_ledger else 1
     capped = ~sents["real"] & (plan.caps.past == "forward")
     short = ~again & ~from_start & ~capped & ~unvisited(logs) & (sents["units"] < share)
     for row in np.flatnonzero(short):
@@ -297,7 +292,7 @@ def noise_added(run: Run) -> Check | None:
         )
     rule = (
         "Each ring hop adds its share, and a sender tops up to one full noise for each round since the receiver's last."
-        if uses_ledger(plan)
+        if plan.noise_rule.by_ledger
         else "Every visit adds one full noise, past a cap too."
     )
     return from_findings(
@@ -322,14 +317,14 @@ def _starts_at_zero(run: Run) -> np.ndarray:
 
 
 def _cover_each(plan: Plan) -> int:
-    return math.ceil((plan.noise.gamma or 0.0) * (plan.n - 2))
+    return noise_rule.cover_elements(plan.noise.gamma or 0.0, plan.n)
 
 
 def cover_owed(run: Run) -> dict[int, int]:
     """Ring histograms by randomised response: sent row -> uniform elements it must hold, the first to answer first."""
     plan, lineage = run.plan, run.lineage
     visiting = ~(_starts_at_zero(run) | is_reissue(run.logs, lineage))[lineage.accepted]
-    if plan.noise.mechanism != "rr" or plan.walk.topology != "ring" or not visiting.any():
+    if plan.noise.mechanism != "rr" or plan.topology.drawn or not visiting.any():
         return {}
     # Who only started or took up the token may be the next to see it: its own elements would hide nothing from it.
     first, last = int(lineage.accepted[int(np.argmax(visiting))]), int(lineage.accepted[-1])

@@ -153,7 +153,7 @@ def _ghosts(logs: Logs, link: Ints) -> tuple[Rows, Ints]:
     rows["real"], rows["units"], rows["sent"] = True, 1, seen["received"]
     rows["time"] = rows["size"] = np.nan
     parents = np.full(len(orphans), LOST, dtype=np.int64)
-    skips = logs.plan.n - 1 if logs.plan.walk.topology == "ring" else 0  # a ring jumps over dead users
+    skips = logs.plan.topology.most_skipped
     for i, row in enumerate(rows):
         steps, held = given.get((int(row["epoch"]), int(row["user"])), (None, None))
         if steps is None or held is None:

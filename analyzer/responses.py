@@ -65,7 +65,7 @@ class Responses:
     def __init__(self, plan: Plan, sights: Sights) -> None:
         self._plan, self._sights = plan, sights
         self._response = response_of(plan)
-        self._ring = plan.walk.topology == "ring"
+        self._ring = not plan.topology.drawn
         self._known: dict[frozenset[tuple[Window, int]], float] = {}
         self._sizes = np.unique(round_all_down(np.arange(0 if self._ring else plan.total_steps + 1)))
         self._moments = log_moments(self._response, np.array(ORDERS), self._sizes) if len(self._sizes) else np.zeros(0)

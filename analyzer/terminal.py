@@ -40,13 +40,8 @@ def show_all(analyses: Analyses, console: Console) -> None:
 def show(analysis: Analysis, console: Console) -> None:
     run, plan = analysis.run, analysis.run.plan
     style = _STYLE[analysis.status]
-    length = f"{plan.walk.rounds} rounds" if plan.walk.topology == "ring" else f"{plan.walk.steps} steps"
-    console.print(
-        f"[{style}]{analysis.status.value}[/]  {plan.name}: {plan.task.kind} on a {plan.walk.topology} "
-        f"{'ring' if plan.walk.topology == 'ring' else 'graph'}, {plan.n} users, {length}".replace(
-            "a ring ring", "a ring"
-        )
-    )
+    walk = f"{plan.topology.title}, {plan.n} users, {plan.topology.length}"
+    console.print(f"[{style}]{analysis.status.value}[/]  {plan.name}: {plan.task.kind} on {walk}")
     if run.logs.insecure:
         console.print("[yellow]INSECURE: this run drew its noise from a seed; its privacy is a rehearsal.[/]")
     for note in run.logs.notes:

@@ -119,7 +119,7 @@ def _sampling(run: Run, count: int, asked: float) -> float:
     bent = float(np.abs(shares - 1 / plan.n).sum()) / 2
     capped = plan.caps.contributions is not None or plan.caps.edge is not None
     undisturbed = run.logs.with_values == frozenset(range(plan.n)) and not run.logs.ever_down
-    if plan.walk.topology == "ring" or capped or not undisturbed:
+    if not plan.topology.drawn or capped or not undisturbed:
         return bent
     return min(bent, math.sqrt(math.log(asked) / (2 * count)))
 
@@ -191,7 +191,7 @@ def learning(run: Run, given: Truth | None) -> tuple[tuple[int, float, float], .
 
 def _sampling_std(run: Run, count: int) -> float | None:
     """Std of the walk's sampling error: spread of the users' values over sqrt(T); 0 on a ring."""
-    if run.plan.walk.topology == "ring":
+    if not run.plan.topology.drawn:
         return 0.0
     logs = run.logs
     if logs.contributions is None or not logs.with_values:

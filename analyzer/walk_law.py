@@ -101,7 +101,7 @@ def _follow(logs: Logs, user: int, rows: Ints) -> Iterator[tuple[int, int, set[i
 
 def uniform_walk(run: Run) -> Check | None:
     """The next holder is uniform over the users, the sender included."""
-    if run.plan.walk.topology != "complete":
+    if not run.plan.topology.drawn:
         return None
     draws = _draws(run)
     found = check(

@@ -10,6 +10,7 @@ from typing import Literal
 from coordinator_free_launcher.rows import Row
 from network_dp import bounds, calibrate, printed, utility
 from network_dp.errors import AccountingError, require
+from network_dp.noise_rule import cover_elements
 
 Topology = Literal["ring", "complete"]
 Task = Literal["sum", "mean", "histogram", "sgd"]
@@ -240,7 +241,7 @@ def _response_rows(question: Question) -> list[Row]:
     local = shuffle.local_epsilon(question.contributions, buckets, gamma, spent)
     answers = question.users * question.length if ring else question.length
     ends = (2 if question.released else 1) if ring else 0
-    random = ends * shuffle.ring_random_elements(question.users, gamma)
+    random = ends * cover_elements(gamma, question.users)
     if ring:
         theorem = "Thm 2"
         stated = printed.theorem_2_at(question.users, question.length, buckets, gamma, question.delta)

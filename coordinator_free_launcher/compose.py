@@ -128,7 +128,7 @@ def compose_file(
     without it the provisioner makes data up. The report goes to ./out, or to ${OUT}.
     """
     out = "../out" if build else "./out"
-    walk = f"{plan.walk.rounds} rounds on a ring" if plan.walk.topology == "ring" else f"{plan.walk.steps} steps"
+    walk = f"{plan.topology.length} on {plan.topology.title}"
     names = plan.names
     where = "docker compose -f docker/compose.yaml up" if build else "docker compose up"
     return _HEAD.format(

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from network_dp.errors import require, require_whole
+from network_dp.noise_rule import cover_elements
 
 Floats = NDArray[np.float64]
 Algorithm = Literal["ring_sum", "complete_sum", "complete_sgd", "ring_histogram"]
@@ -185,7 +186,7 @@ def _ring_histogram(
     from network_dp import shuffle
 
     require(n_buckets >= 3, f"the audit needs n_buckets of at least 3, got {n_buckets}")
-    initial = 0 if bug == "no_initial_elements" else shuffle.ring_random_elements(n_users, gamma)
+    initial = 0 if bug == "no_initial_elements" else cover_elements(gamma, n_users)
 
     def answers(value: int, n_runs: int, how_many: int, rng: np.random.Generator) -> Floats:
         """Counts of buckets 0 and 1 among the answers of `how_many` users that hold `value`."""

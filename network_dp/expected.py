@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 
 from network_dp import utility
+from network_dp.noise_rule import cover_elements
 from network_dp.plan import HistogramTask, Plan, SumTask
 
 
@@ -73,7 +74,7 @@ def _noise_std(plan: Plan) -> float:
 
 def _sampling_std(plan: Plan, value_std: float) -> float:
     """Of the walk itself, on the sum of its draws: zero on a ring, where everybody contributes equally often."""
-    return 0.0 if plan.walk.topology == "ring" else value_std * math.sqrt(expected_contributions(plan))
+    return 0.0 if not plan.topology.drawn else value_std * math.sqrt(expected_contributions(plan))
 
 
 def _sum_error(plan: Plan, task: SumTask) -> float:
@@ -87,9 +88,8 @@ def _histogram_error(plan: Plan, task: HistogramTask) -> float:
     contributions = expected_contributions(plan)
     if plan.noise.mechanism == "rr":
         assert plan.noise.gamma is not None
-        ring = plan.walk.topology == "ring"
-        ends = (2 if plan.walk.release == "all" else 1) if ring else 0
-        random = ends * math.ceil(plan.noise.gamma * (plan.n - 2))
+        ends = 0 if plan.topology.drawn else 2 if plan.walk.release == "all" else 1
+        random = ends * cover_elements(plan.noise.gamma, plan.n)
         capped = 0 if plan.caps.past == "forward" else plan.total_steps - round(contributions)
         noise = utility.histogram_std(round(contributions), task.buckets, plan.noise.gamma, random + capped)
     else:

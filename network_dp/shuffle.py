@@ -22,6 +22,7 @@ from network_dp import composition, gaussian
 from network_dp.bounds import least_index
 from network_dp.errors import require, require_whole
 from network_dp.moments import EXACT_STEPS, RECURSION_STEPS, Law, Rows, cycle_kernel, cycle_rows, solve
+from network_dp.noise_rule import cover_elements
 from network_dp.randomised_response import (
     Losses,
     Response,
@@ -42,11 +43,6 @@ def local_gamma(epsilon: float, n_buckets: int) -> float:
     """gamma of the L-ary randomised response that is exactly epsilon-LDP: L / (e^epsilon + L - 1)."""
     require(epsilon >= 0, f"epsilon must be >= 0, got {epsilon}")
     return n_buckets / (math.exp(epsilon) + n_buckets - 1)
-
-
-def ring_random_elements(n_users: int, gamma: float) -> int:
-    """R1 = ceil(gamma (n-2)) uniform elements at the start, and again at the end when the result is released."""
-    return math.ceil(gamma * (n_users - 2))
 
 
 def ring_epsilon(
@@ -72,7 +68,7 @@ def ring_epsilon(
     require_whole("n_rounds", n_rounds, 1)
     require_whole("reissues", reissues)
     windows = Counter({Window(n_users - 2): n_rounds - 1})
-    windows[Window(0, ring_random_elements(n_users, gamma))] += 1
+    windows[Window(0, cover_elements(gamma, n_users))] += 1
     windows[Window(0)] += 2 * reissues
     return composed_epsilon(Response(n_buckets, gamma), windows, delta)
 

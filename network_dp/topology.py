@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 TopologyKind = Literal["ring", "complete"]
 Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
 
 
 class Next(NamedTuple):
@@ -32,6 +33,7 @@ class Topology(Protocol):
     longest: ClassVar[int]  # its largest value
     least_users: ClassVar[int]
     title: ClassVar[str]
+    collusion: ClassVar[str]  # what users that pool their views can do, in a sentence; "" where the bounds say it
     drawn: ClassVar[bool]  # is the next user drawn at random, and with it who contributes how often?
     offer_tries: ClassVar[int]  # offers without an answer before a user is taken to be down
 
@@ -81,6 +83,10 @@ class Topology(Protocol):
         """Users whose turns lie strictly between two steps; whoever has several is named several times."""
         ...
 
+    def has_turn(self, users: Ints, steps: Ints) -> Bools:
+        """``may_hold`` for many; steps beyond the last are not looked at."""
+        ...
+
     def turns_between(self, users: Ints, after: Ints, before: Ints) -> Ints:
         """How many turns of each user lie strictly between two steps."""
         ...
@@ -109,6 +115,7 @@ class Ring:
     longest: ClassVar[int] = 1_000_000
     least_users: ClassVar[int] = 3
     title: ClassVar[str] = "a ring"
+    collusion: ClassVar[str] = "A ring resists no collusion: two users around a third can read its raw contribution."
     drawn: ClassVar[bool] = False
     offer_tries: ClassVar[int] = 3  # a skip costs the skipped user its round
 
@@ -149,6 +156,9 @@ class Ring:
     def passed_by(self, after: int, before: int) -> Sequence[int]:
         return [self._holder(position) for position in range(after + 1, before)]
 
+    def has_turn(self, users: Ints, steps: Ints) -> Bools:
+        return np.asarray((self.starter + steps - 1) % self.n_users == users, dtype=np.bool_)
+
     def turns_between(self, users: Ints, after: Ints, before: Ints) -> Ints:
         first = (users - self.starter) % self.n_users + 1
         return np.asarray((before - 1 - first) // self.n_users - (after - first) // self.n_users, dtype=np.int64)
@@ -178,6 +188,7 @@ class Complete:
     longest: ClassVar[int] = 1_000_000_000
     least_users: ClassVar[int] = 2
     title: ClassVar[str] = "a complete graph"
+    collusion: ClassVar[str] = ""
     drawn: ClassVar[bool] = True
     offer_tries: ClassVar[int] = 1
 
@@ -214,6 +225,9 @@ class Complete:
 
     def passed_by(self, after: int, before: int) -> Sequence[int]:
         return ()
+
+    def has_turn(self, users: Ints, steps: Ints) -> Bools:
+        return np.ones(len(users), dtype=np.bool_)
 
     def turns_between(self, users: Ints, after: Ints, before: Ints) -> Ints:
         return np.zeros(len(users), dtype=np.int64)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import math
 import signal
 import time
 from collections.abc import Callable
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from network_dp import __version__, view
+from network_dp.noise_rule import cover_elements
 from network_dp.plan import PlanError
 from network_dp.plan_reader import is_address
 from network_dp.untrusted import FormatError, read_text, shortened, toml
@@ -112,7 +112,7 @@ async def _serve(bundle: Bundle, task: Task, data: LocalData, options: Options, 
     asyncio.get_running_loop().set_exception_handler(logs.on_loop)
     plan = bundle.public.plan
     # As many random elements as cover a short window of randomised responses (THEORY.md#cover-elements).
-    refresh_dummies = max(1, math.ceil((plan.noise.gamma or 0.0) * (plan.n - 2)))
+    refresh_dummies = max(1, cover_elements(plan.noise.gamma or 0.0, plan.n))
     worker = BoundTask(task, data, plan.unit_count, refresh_dummies)
     ctx = context(plan, bundle.me, worker, noise_every_visit=task.noise_every_visit)
     start, syncs = Durable(promised=(0, ctx.start)), plan.walk.durability == "machine"

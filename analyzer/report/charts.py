@@ -210,18 +210,17 @@ def visits(analysis: Analysis) -> str:
     if run.logs.absent:
         return ""
     counts = visits_per_user(run)
-    ring = plan.walk.topology == "ring"
     low, high = int(counts.min()), int(counts.max())
-    if not ring:
+    if plan.topology.drawn:
         spread = binom(plan.total_steps, 1 / plan.n)
         low, high = min(low, int(spread.ppf(0.001))), max(high, int(spread.ppf(0.999)))
     number_of = np.bincount(counts, minlength=high + 1)
     law = plan.n * binom.pmf(np.arange(high + 1), plan.total_steps, 1 / plan.n)
-    top = max(float(number_of.max()), 0.0 if ring else float(law.max())) * 1.12
+    top = max(float(number_of.max()), float(law.max()) if plan.topology.drawn else 0.0) * 1.12
     frame = Frame((low - 0.7, high + 0.7), (0.0, top), "Visits per user")
     for count in range(low, high + 1):
         frame.bar(count - 0.4, count + 0.4, float(number_of[count]), "observed", f"{number_of[count]} users")
-    if not ring:
+    if plan.topology.drawn:
         points = [(float(count), float(law[count])) for count in range(low, high + 1)]
         frame.line(points, "law", f"Binomial({plan.total_steps}, 1/{plan.n})")
     frame.key("observed", "users")

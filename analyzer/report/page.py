@@ -40,8 +40,6 @@ def write(analyses: Analyses, target: Path) -> list[Path]:
 def page(analysis: Analysis, together: Sequence[Check] = ()) -> str:
     plan, run = analysis.run.plan, analysis.run
     status = analysis.status
-    where = "ring" if plan.walk.topology == "ring" else "complete graph"
-    length = f"{plan.walk.rounds} rounds" if plan.walk.topology == "ring" else f"{plan.walk.steps} steps"
     notes = [escape(note) for note in run.logs.notes]
     if missed := left_out(analysis.checks):
         notes.append(escape(missed))
@@ -52,8 +50,8 @@ def page(analysis: Analysis, together: Sequence[Check] = ()) -> str:
         "<meta name='viewport' content='width=device-width, initial-scale=1'>"
         f"<title>{status.value}: {escape(plan.name)}</title><style>{STYLE}</style></head><body><main>"
         f"<header class='{status.value}'><p class='verdict'>{status.value}</p>"
-        f"<div><h1>{escape(plan.name)}: {escape(plan.task.kind)} on a {where}</h1>"
-        f"<p>{plan.n} users, {length}, run {run.logs.run[:12]}. {_SAYS[status]}</p></div></header>"
+        f"<div><h1>{escape(plan.name)}: {escape(plan.task.kind)} on {plan.topology.title}</h1>"
+        f"<p>{plan.n} users, {plan.topology.length}, run {run.logs.run[:12]}. {_SAYS[status]}</p></div></header>"
         + "".join(f"<p class='note'>{note}</p>" for note in notes)
         + _failed(analysis)
         + _tiles(analysis)
@@ -149,12 +147,8 @@ def _collusions(analysis: Analysis) -> str:
         f"<td>{'none' if item.promised is None else number(item.promised)}</td></tr>"
         for item in analysis.privacy.collusions
     ]
-    ring = (
-        "<p>A ring resists no collusion: two users around a third can read its raw contribution.</p>"
-        if plan.walk.topology == "ring"
-        else ""
-    )
-    if not rows and not ring:
+    remark = f"<p>{plan.topology.collusion}</p>" if plan.topology.collusion else ""
+    if not rows and not remark:
         return ""
     table = (
         "<div class='wide'><table><tr><th>together</th><th>about</th><th>epsilon</th><th>promised</th></tr>"
@@ -162,7 +156,7 @@ def _collusions(analysis: Analysis) -> str:
         if rows
         else ""
     )
-    return f"<section><h2>If users collude</h2>{ring}{table}</section>"
+    return f"<section><h2>If users collude</h2>{remark}{table}</section>"
 
 
 def _card(card: UserCard) -> str:

@@ -3,13 +3,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from network_dp.noise_rule import cover_elements
 from network_dp.plan import HistogramTask, Plan, PlanError
 from node.noise import Source, respond, response_coins, uniform_below
 from node.tasks.additive import AdditiveTask, add
@@ -67,8 +67,7 @@ class ResponseHistogram:
         self.gamma = plan.noise.gamma
         self.dimension = spec.buckets
         self.quick = True
-        ring = plan.walk.topology == "ring"
-        self.opening_dummies = math.ceil(self.gamma * (plan.n - 2)) if ring else 0
+        self.opening_dummies = 0 if plan.topology.drawn else cover_elements(self.gamma, plan.n)
         self.closing_dummies = self.opening_dummies if plan.walk.release == "all" else 0
 
     def prepare(self, table: Table) -> LocalData:

@@ -48,7 +48,7 @@ def expect_usable(plan: Plan, table: Table) -> None:
 
 def remark(plan: Plan, rows: int) -> str | None:
     """What to tell a user of whose `rows` each visit contributes one, if not all may be; None when all are."""
-    if plan.walk.topology == "ring" or isinstance(plan.task, SgdTask) or rows < 2:
+    if not plan.topology.drawn or isinstance(plan.task, SgdTask) or rows < 2:
         return None
     expected = expected_contributions(plan) / plan.n
     return (

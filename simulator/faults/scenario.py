@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+from network_dp.noise_rule import cover_elements
 from network_dp.plan import Plan
 from network_dp.plan_reader import from_dict
 from node.config import context
@@ -126,7 +126,7 @@ def cast(index: int) -> Cast:
     scenario = STAGES[index]
     plan = scenario.plan
     task = make_task(plan)
-    refresh = max(1, math.ceil((plan.noise.gamma or 0.0) * (plan.n - 2)))
+    refresh = max(1, cover_elements(plan.noise.gamma or 0.0, plan.n))
     contexts = []
     for me in range(plan.n):
         worker = BoundTask(task, task.prepare(table_of(_rows(plan, me))), plan.unit_count, refresh)

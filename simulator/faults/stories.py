@@ -11,7 +11,7 @@ from simulator.faults.schedule import Kill, Schedule, Timed
 from simulator.faults.world import World
 
 RING = next(i for i, stage in enumerate(STAGES) if stage.name.startswith("story: ring"))
-SLOW_RING = next(i for i, stage in enumerate(STAGES) if stage.slow and stage.plan.walk.topology == "ring")
+SLOW_RING = next(i for i, stage in enumerate(STAGES) if stage.slow and not stage.plan.topology.drawn)
 COMPLETE = next(i for i, stage in enumerate(STAGES) if stage.name.startswith("story: complete"))
 _TIMED_LINE = re.compile(r"^ *[\d.]+ ")
 

@@ -12,6 +12,7 @@ from dp_accounting.pld import privacy_loss_distribution
 from network_dp import calibrate, shuffle
 from network_dp import randomised_response as rr
 from network_dp.errors import AccountingError
+from network_dp.noise_rule import cover_elements
 from network_dp.randomised_response import Response, Window
 
 
@@ -186,7 +187,7 @@ def test_actual_cycles_bound_is_above_the_exact_delta():
 
 def ring_view(x, n, rounds, buckets, gamma, u, v, other, released):
     """Exact joint law of v's increments on the ring with R1 uniform elements at each end."""
-    extra = shuffle.ring_random_elements(n, gamma)
+    extra = cover_elements(gamma, n)
     windows, current, uniform = [], [], extra
     for step in range(n * rounds):
         holder = step % n

@@ -11,6 +11,7 @@ from analyzer.promise import path_limit, path_sentence, promised_epsilon
 from coordinator_free_launcher.finalise import finalise
 from coordinator_free_launcher.promise import promises
 from network_dp import bounds, calibrate, shuffle, utility
+from network_dp.noise_rule import cover_elements
 from network_dp.plan import PlanError
 from network_dp.plan_reader import from_dict
 from tests.plan.plans import bent, users
@@ -68,7 +69,7 @@ def test_answers_on_a_large_ring_beat_local_dp() -> None:
     """n = 1000, K = 1, L = 4, epsilon 1: a share's std is about 0.0131, local DP's 0.0526."""
     live = from_dict(bent({"task": HISTOGRAM, "noise": {"gamma": 0.5}, "users": users(1000)})).walk.min_live
     gamma = calibrate.gamma(1.0, 1e-6, topology="ring", n_users=live, n_buckets=4, n_rounds=1, released=True)
-    extra = 2 * shuffle.ring_random_elements(1000, gamma)
+    extra = 2 * cover_elements(gamma, 1000)
     assert utility.histogram_std(1000, 4, gamma, extra) / 1000 < 0.015
     assert utility.histogram_std(1000, 4, shuffle.local_gamma(1.0, 4)) / 1000 > 0.05
 
