@@ -97,7 +97,7 @@ def network_bound(
 
 
 def _hidden(law: Law, mu: float, delta: float) -> NetworkBound:
-    from network_dp import hidden  # dp-accounting takes a second to import
+    from network_dp import hidden  # scipy's optimisation takes a while to import
 
     value = hidden.epsilon(law.n_users, law.n_steps, mu, delta, law.colluders)
     # Hiding the path takes something away from the observer: what holds for a known path still does, and with few users

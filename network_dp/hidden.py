@@ -8,8 +8,8 @@ so advanced joint convexity (Balle, Barthe & Gaboardi 2018, Thm 2) gives, in BOT
     D(e) = q delta_G(ln(1 + (exp(e) - 1)/q))   for e >= 0,     D(-e) = 1 - exp(-e) + exp(-e) D(e)
 
 (the second line is what symmetry of the pair means). Its privacy-loss distribution, discretised pessimistically by
-connecting the dots of D on a grid (Doroshenko et al. 2022), is composed T times by dp-accounting. That library's own
-subsampled Gaussian is for adding or removing a user: not valid here.
+connecting the dots of D on a grid (Doroshenko et al. 2022), is composed T times. (The subsampled Gaussian of
+dp-accounting is for adding or removing a user: not valid here.)
 """
 
 from __future__ import annotations
@@ -17,8 +17,6 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from dp_accounting.pld import pld_pmf
-from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
 from numpy.typing import NDArray
 
 from network_dp import composition, gaussian
@@ -49,5 +47,13 @@ def epsilon(n_users: int, n_steps: int, mu: float, delta: float, colluders: int 
     count = math.ceil(top / interval)
     grid = np.arange(-count, count + 1)
     deltas = step_deltas(np.asarray(grid * interval, dtype=np.float64), rate, mu)
-    pmf = pld_pmf.create_pmf_pessimistic_connect_dots(interval, grid, deltas)
-    return composition.epsilon([(PrivacyLossDistribution(pmf), n_steps)], delta)
+    return composition.epsilon([_connected(deltas, interval, -count, n_steps)], interval, delta)
+
+
+def _connected(deltas: Floats, interval: float, lowest: int, times: int) -> composition.Part:
+    """The law on the grid whose profile is `deltas` there, and in between a chord in e^epsilon: above a convex one."""
+    deltas = np.minimum.accumulate(deltas)
+    falls = -np.diff(deltas)
+    up = np.append(1 - deltas[0], falls / -math.expm1(-interval))
+    down = np.append(falls / math.expm1(interval), 0.0)
+    return composition.Part(lowest, np.maximum(up - down, 0.0), float(deltas[-1]), times)

@@ -18,6 +18,7 @@ import itertools
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -58,8 +59,7 @@ class Window:
     uniform: int = 0
 
 
-@dataclass(frozen=True)
-class Losses:
+class Losses(NamedTuple):
     """Privacy losses ln(P/Q) of a window, rounded up to multiples of the interval."""
 
     lowest: int

@@ -13,8 +13,6 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import cache, lru_cache
 
 import numpy as np
-from dp_accounting.pld import pld_pmf
-from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
@@ -136,7 +134,7 @@ def composed_epsilon(response: Response, windows: Counter[Window], delta: float)
     # Losses are rounded up, by half an interval on average: fine enough to cost little, coarse enough to be quick.
     interval = max(1e-7, min(1e-3, response.epsilon / 2_000, 0.005 * min(response.epsilon, 1.0) / math.sqrt(total)))
     parts = [(_losses(response, window, interval), k) for window, k in windows.items() if k]
-    exact = composition.epsilon([(_distribution(losses, interval), k) for losses, k in parts], delta)
+    exact = composition.epsilon([composition.Part(*losses, k) for losses, k in parts], interval, delta)
     if math.isinf(exact):
         exact = _renyi_epsilon(parts, interval, delta)
     # basic composition of local DP holds too, with delta = 0
@@ -148,14 +146,8 @@ def _losses(response: Response, window: Window, interval: float) -> Losses:
     return window_losses(response, window, interval)
 
 
-def _distribution(losses: Losses, interval: float) -> PrivacyLossDistribution:
-    return PrivacyLossDistribution(
-        pld_pmf.DensePLDPmf(interval, losses.lowest, losses.probabilities, losses.infinite, True)
-    )
-
-
 def _renyi_epsilon(parts: Sequence[tuple[Losses, int]], interval: float, delta: float) -> float:
-    """For a delta that composing by FFT cannot see: moments E e^{(alpha-1) loss} multiply, and nothing cancels."""
+    """For a composition too long for one transform: moments E e^{(alpha-1) loss} multiply."""
     finite = delta - sum(losses.infinite * k for losses, k in parts)
     if finite <= 0:
         return math.inf

@@ -201,11 +201,11 @@ def test_hiding_the_path_never_costs_anything(n, steps, sigma, delta):
 
 
 def test_a_hidden_path_gets_no_number_from_the_rounding_of_a_transform():
-    """Composed by FFT, tails below 1e-12 are noise: epsilon used to FALL there as delta did."""
+    """Composed by an FFT that is not tilted, tails below 1e-12 are noise: epsilon used to FALL there as delta did."""
     deltas = [10.0**-k for k in range(4, 22)]
     found = [hidden.epsilon(50, 500, 1.0, delta) for delta in deltas]
     assert found == sorted(found)
-    assert math.isfinite(found[4]) and math.isinf(found[-1])
+    assert all(map(math.isfinite, found)) and found[-1] > 2 * found[4]
 
 
 def test_a_hidden_path_refuses_a_cap():
