@@ -391,9 +391,9 @@ def locating(ctx: Context, state: State, peer: int, answer: Located | None, inpu
         return _rest(ctx, state._replace(stalled_since=None), inputs), []
     state = state._replace(checked=True)
     mine = (rank(ctx, state), -ctx.me)
-    others = [(answer.rank, -user) for user, answer in state.heard.items() if not answer.final]  # they act no more
-    doubtful = state.believed >= MAX_BELIEVED
-    if not doubtful and state.deferred < MAX_DEFERRALS and any(other > mine for other in others):
+    others = [(answer.rank, -user) for user, answer in state.heard.items()]
+    nobody_acts = state.believed >= MAX_BELIEVED or any(answer.final for answer in answers)
+    if not nobody_acts and state.deferred < MAX_DEFERRALS and any(other > mine for other in others):
         return _rest(ctx, state._replace(deferred=state.deferred + 1), inputs), []
     return _bid(ctx, state, inputs)
 

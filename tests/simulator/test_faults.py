@@ -81,3 +81,8 @@ def test_exposure_is_infinite_when_two_tokens_differ_by_data_alone() -> None:
     two = Content(frozenset({(0, 0, 1), (1, 0, 1)}), noise)
     assert exposures([one], 1) == {0: 1.0}
     assert exposures([one, two], 1)[1] == float("inf")
+
+
+def test_a_late_comer_gets_a_result_that_fewer_than_a_majority_still_have() -> None:
+    """Two of four have the final result, one lost its disk: the last one wins their promises and publishes it again."""
+    assert not run_seed(7341).failures
