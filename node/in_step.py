@@ -89,12 +89,13 @@ def begin(journal: History, log: Log, *, rejoin: bool, wall_time: float) -> None
     log.flush()
     durable = journal.durable
     last = max(durable.visits, log.last_visit)
-    if (rejoin and not durable.rejoined) or (durable.rejoined and not durable.visits):
-        if not log.begun:
-            last = int(wall_time * MICROSECONDS)
+    if rejoin or durable.rejoined:  # at every start: nobody would notice that its disk is an old one again
         log.append(view.encode("rejoined", time=wall_time))
         log.flush()
         log.sync()  # before the journal knows: a line too many does no harm
+    if (rejoin and not durable.rejoined) or (durable.rejoined and not durable.visits):
+        if not log.begun:
+            last = int(wall_time * MICROSECONDS)
         journal.amend({"rejoined": True, "custody": None, "visits": last + 1})
     elif last > durable.visits:
         journal.amend({"visits": last})

@@ -14,7 +14,7 @@ from node.errors import DiskFullError
 from node.in_step import TAIL_LINES, last_number
 from node.shelf import sync_folder
 
-_NOT_WALK = (b'{"kind":"peer"', b'{"kind":"start"')
+_NOT_WALK = (b'{"kind":"peer"', b'{"kind":"start"', b'{"kind":"rejoined"')
 
 
 class ViewLog:

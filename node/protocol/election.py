@@ -13,6 +13,7 @@ from node.protocol.effects import Effect, Log, Note, Reply, Send, Stop
 from node.protocol.messages import Fence, Locate, Located, Promise, Why
 from node.protocol.state import (
     HOLDING,
+    UNROUTED,
     Context,
     Custody,
     Durable,
@@ -209,15 +210,16 @@ def checked(ctx: Context, state: State, peer: int, answer: Located | None, input
     state = state._replace(asked=state.asked - {peer})
     if answer is not None:
         state = state._replace(heard={**state.heard, peer: answer})
-        if (final := results.confirmed(ctx, state)) is not None:
-            return results.adopt(ctx, state, final, inputs)
+    final = results.confirmed(ctx, state)
+    if final is not None and (state.checked or not state.asked):
+        return results.learn(ctx, state, final, inputs)
     if state.phase is Phase.STALLED:
         return handover.found(ctx, state, peer, answer is not None, inputs)
-    if answer is not None and not state.checked and memory.remembers_more(state, peer, answer):
+    if final is None and answer is not None and not state.checked and memory.remembers_more(state, peer, answer):
         return state, [memory.old_disk(ctx, peer)]
     if state.asked:
         return state, []
-    if state.checked and state.unheard:
+    if state.checked and state.unheard and state.phase is Phase.IDLE:
         return _rejoin(ctx, state, inputs)
     if state.checked and state.phase is Phase.IDLE:
         return state, []  # it was only asked about something
@@ -245,8 +247,8 @@ def _wait_for_more(ctx: Context, state: State, missing: frozenset[int], needed: 
 
 def _checked_enough(ctx: Context, state: State, inputs: Inputs) -> Step:
     state = state._replace(checked=True, tries=0, stalled_since=None)
-    if state.durable.rejoined and state.durable.custody is None:
-        return _rejoin(ctx, state, inputs)
+    if state.durable.rejoined:
+        return _rejoin(ctx, _empty_handed(state), inputs)
     state, lines = _take_silent_for_down(ctx, state, inputs)
     state, effects = _go_on(ctx, state, inputs)
     return state, [*lines, *effects]
@@ -271,6 +273,14 @@ def _go_on(ctx: Context, state: State, inputs: Inputs) -> Step:
     if state.phase is Phase.CHECKING and custody is not None:
         return handover.dispatch(ctx, state, inputs)
     return state, []
+
+
+def _empty_handed(state: State) -> State:
+    """The disk of a user that rejoined may be an old one again: a token that it has still to compute may have left long
+    ago, under other noise. Whoever sent it takes it up again."""
+    custody = state.durable.custody
+    unsent = custody is not None and custody.next == UNROUTED
+    return state._replace(durable=state.durable._replace(custody=None), draft=None) if unsent else state
 
 
 def _rejoin(ctx: Context, state: State, inputs: Inputs) -> Step:
@@ -372,7 +382,7 @@ def locating(ctx: Context, state: State, peer: int, answer: Located | None, inpu
     if answer is not None:
         state = state._replace(heard={**state.heard, peer: answer})
         if (final := results.confirmed(ctx, state)) is not None:
-            return results.adopt(ctx, state, final, inputs)
+            return results.learn(ctx, state, final, inputs)
         if not state.checked and memory.remembers_more(state, peer, answer):
             return state, [memory.old_disk(ctx, peer)]
         if _is_alive(ctx, state, answer):

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from node.protocol import election, exits, trust, visit
+from node.protocol import election, exits, memory, trust, visit
 from node.protocol.effects import Effect, Finished, Log, Reply, Send, Stop
 from node.protocol.messages import Promise, Publish, Published, Result
 from node.protocol.state import FINISH, Claim, Context, Inputs, Phase, State, Watch
 from node.protocol.values import NO_EPOCH
-from node.protocol.view_lines import abandoned_line, result_line
+from node.protocol.view_lines import abandoned_line, rejoined_line, result_line
 from node.protocol.visit import Step
 
 WITNESSES = 8  # of a final result, where a majority would be more: to ask n users n times each would be a flood
@@ -220,6 +220,15 @@ def _journal(ctx: Context, state: State, result: Result, inputs: Inputs) -> Step
         asked=frozenset(),
     )
     return state, effects
+
+
+def learn(ctx: Context, state: State, result: Result, inputs: Inputs) -> Step:
+    """Others were asked, and the walk is over. A log with its result in it counts as whole: one that lacks what they
+    remember says so."""
+    heard = () if state.checked else state.heard.items()
+    lacks = any(memory.remembers_more(state, peer, answer) for peer, answer in heard)
+    state, effects = adopt(ctx, state, result, inputs)
+    return state, [Log(rejoined_line(inputs))] * lacks + effects
 
 
 def adopt(ctx: Context, state: State, result: Result, inputs: Inputs) -> Step:

@@ -23,6 +23,10 @@ def peer_line(ctx: Context, peer: int, state: str, inputs: Inputs) -> str:
     return view.encode("peer", peer=ctx.names[peer], state=state, time=inputs.wall_time)
 
 
+def rejoined_line(inputs: Inputs) -> str:
+    return view.encode("rejoined", time=inputs.wall_time)
+
+
 def result_line(ctx: Context, epoch: Epoch, token: Token | None, inputs: Inputs) -> str:
     if token is None:
         return view.encode("result", epoch=list(epoch), value=None, time=inputs.wall_time)

@@ -63,7 +63,7 @@ def run(*arguments: str | Path) -> Result:
 def refused(result: Result, *names: str) -> None:
     assert result.exit_code == 2, (result.exit_code, result.output, result.exception)
     assert isinstance(result.exception, SystemExit)
-    (line,) = result.output.splitlines()
+    (line,) = result.stderr.splitlines()
     assert len(line) < 600
     for name in names:
         assert name in line, line

@@ -159,10 +159,11 @@ def test_a_user_that_comes_back_says_so_and_numbers_its_visits_above_its_log(fol
     user.hop(durable.visits + 1)
     user.log.flush()
     user.die()
+    assert kinds(folder)[-1] == ("sent", durable.visits + 1)
     assert User(folder).journal.durable.rejoined
     walked = [("header", None), *((kind, n) for n in range(1, 5) for kind in ("visit", "sent"))]
     number = durable.visits + 1
-    assert kinds(folder) == [*walked, ("rejoined", None), ("visit", number), ("sent", number)]
+    assert kinds(folder) == [*walked, ("rejoined", None), ("visit", number), ("sent", number), ("rejoined", None)]
 
 
 def test_killed_between_a_damaged_journal_and_the_log_it_still_says_so(folder: Path) -> None:
@@ -178,10 +179,15 @@ def test_killed_between_a_damaged_journal_and_the_log_it_still_says_so(folder: P
     assert kinds(folder)[-1] == ("rejoined", None) and user.journal.durable.visits > 2
 
 
-def test_coming_back_twice_is_said_once_as_long_as_nothing_is_lost_again(folder: Path) -> None:
-    User(folder, rejoin=True).die()
-    user = User(folder, rejoin=True)
-    assert kinds(folder) == [("header", None), ("rejoined", None)]
+@pytest.mark.parametrize("rejoin", [False, True])
+def test_a_user_that_came_back_says_so_at_every_start(folder: Path, rejoin: bool) -> None:
+    """Its disk may be an old one again, and nobody would notice."""
+    first = User(folder, rejoin=True)
+    visits = first.journal.durable.visits
+    first.die()
+    user = User(folder, rejoin=rejoin, noon=NOON + 1)
+    assert kinds(folder) == [("header", None), ("rejoined", None), ("rejoined", None)]
+    assert user.journal.durable.visits == visits
     user.die()
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from node.protocol import exits
 from node.protocol.digests import digest
-from node.protocol.effects import Begin, Finished, Log, Persist, Stop, Tick
+from node.protocol.effects import Begin, Compute, Finished, Log, Persist, Stop, Tick
 from node.protocol.messages import (
     NOWHERE,
     Accepted,
@@ -312,3 +312,32 @@ def test_an_answer_to_another_question_is_taken_for_none(user, blank) -> None:
     me.take(3, Hop(FIRST, 2), blank(me.ctx))
     me.answer(me.sends(Offer)[0], Accepted())
     assert me.state.phase is Phase.ROUTING and me.state.retry_at is not None
+
+
+def test_a_user_that_rejoined_never_computes_again_what_an_old_disk_has_in_hand(user, blank) -> None:
+    """It may have left long ago, under other noise: the sender takes it up again, with noise of its own."""
+    me = user("complete n=4 T=6 slow", 2).checked()
+    first = (0, me.ctx.start)
+    me.state = me.state._replace(durable=me.state.durable._replace(rejoined=True))
+    me.take(1, Hop(first, 2), blank(me.ctx))
+    assert me.all(Compute)
+    again, begun = me.restarted(), []
+    for send in again.sends(Locate):
+        begun += again.answer(send, NOWHERE._replace(rank=Hop(first, 4)))
+    assert again.state.checked and not any(isinstance(effect, Compute) for effect in begun)
+    assert again.state.durable.custody is None and again.state.durable.mark == Hop(first, 4)
+
+
+@pytest.mark.parametrize("remembers", [False, True])
+def test_a_log_that_lacks_what_peers_remember_says_so_before_the_end(user, blank, remembers) -> None:
+    """Once the result is in it, a log counts as whole."""
+    me = user(RING, 4)
+    final = ended(blank(me.ctx))
+    me.feed(Begin(again=True))
+    lines = []
+    for send in me.sends(Locate):
+        taken = Hop(FIRST, 3) if remembers and send.peer == 1 else NO_HOP
+        me.answer(send, NOWHERE._replace(result=final, final=True, taken=taken))
+        lines += [json.loads(effect.line)["kind"] for effect in me.all(Log)]
+    assert me.state.durable.final
+    assert lines == (["rejoined", "result"] if remembers else ["result"])
