@@ -209,7 +209,7 @@ def checked(ctx: Context, state: State, peer: int, answer: Located | None, input
     """One more answer to the question of ``check`` (or of ``ask_missing``)."""
     state = state._replace(asked=state.asked - {peer})
     if answer is not None:
-        state = state._replace(heard={**state.heard, peer: answer})
+        state = results.heard(state, peer, answer)
     final = results.confirmed(ctx, state)
     if final is not None and (state.checked or not state.asked):
         return results.learn(ctx, state, final, inputs)
@@ -362,6 +362,7 @@ def _ask_more(ctx: Context, state: State, inputs: Inputs) -> Step:
 def probed(ctx: Context, state: State, peer: int, answer: Located | None, inputs: Inputs) -> Step:
     """The user the token went to knows of it or of a later hop: it is responsible from there on."""
     custody = state.durable.custody
+    state = state if answer is None else results.heard(state, peer, answer)
     if answer is None or answer.final or custody is None or answer.rank < custody.out_hop:
         return _locate(ctx, state, inputs)
     if answer.rank <= state.seen and state.believed >= PROBES_BELIEVED:
@@ -380,7 +381,7 @@ def locating(ctx: Context, state: State, peer: int, answer: Located | None, inpu
     """One more answer; somebody alive with the token, or any progress, ends the search, else the last one decides."""
     state = state._replace(asked=state.asked - {peer})
     if answer is not None:
-        state = state._replace(heard={**state.heard, peer: answer})
+        state = results.heard(state, peer, answer)
         if (final := results.confirmed(ctx, state)) is not None:
             return results.learn(ctx, state, final, inputs)
         if not state.checked and memory.remembers_more(state, peer, answer):

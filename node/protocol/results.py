@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from node.protocol import election, exits, memory, trust, visit
 from node.protocol.effects import Effect, Finished, Log, Reply, Send, Stop
-from node.protocol.messages import Promise, Publish, Published, Result
+from node.protocol.messages import Located, Promise, Publish, Published, Result
 from node.protocol.state import FINISH, Claim, Context, Inputs, Phase, State, Watch
 from node.protocol.values import NO_EPOCH
 from node.protocol.view_lines import abandoned_line, rejoined_line, result_line
@@ -37,10 +37,19 @@ def witnesses_needed(ctx: Context) -> int:
     return min(ctx.majority, WITNESSES if ctx.n <= CROWD else FEW_WITNESSES)
 
 
+def heard(state: State, peer: int, answer: Located) -> State:
+    """One more answer. What is final stays so: such a word counts also when its speaker has left meanwhile."""
+    state = state._replace(heard={**state.heard, peer: answer})
+    if not answer.final or answer.result is None:
+        return state
+    return state._replace(finals={**state.finals, peer: answer.result.end})
+
+
 def confirmed(ctx: Context, state: State) -> Result | None:
     """The result that somebody says is final, once enough users, this one included, say that they have journaled it:
     one user alone could say so of anything."""
-    has = {user: answer.result.end for user, answer in state.heard.items() if answer.result is not None}
+    has = {**state.finals}
+    has |= {user: answer.result.end for user, answer in state.heard.items() if answer.result is not None}
     claims = [answer.result for answer in state.heard.values() if answer.final and answer.result is not None]
     if state.claim is not None:
         has[state.claim.peer] = state.claim.result.end

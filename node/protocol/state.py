@@ -170,6 +170,7 @@ class State(Record):
     publishing: frozenset[int] = frozenset()  # peers whose acknowledgement is awaited
     outbid: Epoch = NO_EPOCH  # the highest epoch for which somebody refused the result
     claim: Claim | None = None  # a result that somebody says is final
+    finals: Mapping[int, bytes] = field(default_factory=dict)  # peer -> the end that it says is final, and stays so
     farewell: bool = False  # has everybody the final result, and are they being told so?
     deferred: int = 0  # how often in a row this user left a lost token to somebody who got further
     believed: int = 0  # how often in a row it was told that the token is alive, and saw no progress

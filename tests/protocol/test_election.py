@@ -341,3 +341,18 @@ def test_a_log_that_lacks_what_peers_remember_says_so_before_the_end(user, blank
         lines += [json.loads(effect.line)["kind"] for effect in me.all(Log)]
     assert me.state.durable.final
     assert lines == (["rejoined", "result"] if remembers else ["result"])
+
+
+def test_who_said_that_a_result_is_final_counts_also_when_it_has_left(user, blank) -> None:
+    """Finished users serve for a while only: a late-comer need not meet a majority of them at once."""
+    me = user(RING, 1)
+    me.feed(Begin(again=True))
+    final = NOWHERE._replace(result=ended(blank(me.ctx)), final=True)
+    for there in ({0, 2}, {3}):
+        assert not me.state.durable.final
+        for send in me.sends(Locate):
+            me.answer(send, final if send.peer in there else None)
+        if not me.state.durable.final:
+            me.now = me.state.wake_at
+            me.feed(Tick())
+    assert me.state.durable.final
