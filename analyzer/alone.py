@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.stats import binom
 
-from analyzer import promise
+from analyzer import limits
 from analyzer.chance import FALSE_ALARM
 from analyzer.exposures import Piece, one_epsilon
 from analyzer.integrity import Run
@@ -19,6 +19,7 @@ from analyzer.lineage import contributions_per_user
 from analyzer.privacy import n_live
 from analyzer.tables import HANDOFF, REISSUE, Ints
 from analyzer.verdict import Check, Status
+from network_dp import promise
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +108,7 @@ def _learned(run: Run, gaps: Ints) -> float | None:
     if plan.walk.topology == "ring":
         return promise.promised_epsilon(plan)
     whole = Piece(np.arange(plan.total_steps), plan.walk.release == "all")
-    law = promise.limit_for(plan, n_live(run), [whole], 0)
+    law = limits.limit_for(plan, n_live(run), [whole], 0)
     most = float(gaps.sum())
     return one_epsilon(plan, most if law is None else min(most, law))
 
@@ -118,6 +119,6 @@ def _learned_from_answers(run: Run, steps: int) -> float:
     if plan.walk.topology == "ring":
         return promise.local_epsilon(plan, min(steps, plan.walk.rounds or 0))
     whole = Piece(np.arange(plan.total_steps), plan.walk.release == "all")
-    law = promise.response_limit(plan, n_live(run), [whole], 0)
+    law = limits.response_limit(plan, n_live(run), [whole], 0)
     most = promise.local_epsilon(plan, steps)
     return most if law is None else min(most, law)

@@ -11,8 +11,8 @@ import numpy as np
 from analyzer import integrity
 from analyzer.analysis import Analyses
 from analyzer.judge import Analysis
+from analyzer.limits import path_sentence
 from analyzer.privacy import Collusion
-from analyzer.promise import path_sentence
 from analyzer.report.as_printed import as_printed
 from analyzer.verdict import SCHEMA, Status, check_as_dict, plain
 

@@ -20,7 +20,6 @@ from scipy.stats import binom, chi2, gamma, norm
 from analyzer.draws import FINE, lie_rate
 from analyzer.integrity import Run
 from analyzer.tables import NOBODY, Bools, Findings, Floats, Ints, NoiseTally
-from analyzer.values import dimension
 from analyzer.verdict import Check, Status
 
 FALSE_ALARM: Final = 1e-6
@@ -180,7 +179,7 @@ def _gaussian_questions(run: Run, tally: NoiseTally) -> Iterator[Question]:
         yield Question(pearson(tally.bins, 7), "the noise does not have its shape")
     worst = 2 * everything * float(norm.sf(tally.largest - half))
     yield Question(min(1.0, 7 * worst), f"a draw of {tally.largest:.3g} sigma")
-    size = dimension(run.plan)
+    size = run.plan.task.dimension
     yield from _per_draw(run, two_sided(chdtr(size, tally.draws["low"]), chdtrc(size, tally.draws["size"])), 7)
 
 
@@ -197,7 +196,7 @@ def _laplace_questions(run: Run, tally: NoiseTally) -> Iterator[Question]:
         yield Question(pearson(tally.bins, 5), "the noise does not have its shape")
     worst = everything * float(np.exp(-tally.largest))
     yield Question(min(1.0, 5 * worst), f"a draw of {tally.largest:.3g} scales")
-    width = dimension(run.plan)
+    width = run.plan.task.dimension
     draw = two_sided(gammainc(width, tally.draws["low"]), gammaincc(width, tally.draws["size"]))
     yield from _per_draw(run, draw, 5)
 
@@ -219,7 +218,7 @@ def uniform_elements(run: Run) -> Check | None:
     found = run.logs.noise.elements
     if run.plan.noise.mechanism != "rr":
         return None
-    buckets = dimension(run.plan)
+    buckets = run.plan.task.dimension
     all_of, of_user = np.zeros(buckets, dtype=np.int64), np.zeros(run.plan.n, dtype=np.int64)
     for (user, bucket), count in found.items():
         all_of[bucket] += count

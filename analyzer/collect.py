@@ -33,7 +33,6 @@ from analyzer.values import (
     StepRule,
     ValueFormatError,
     digest,
-    dimension,
     out_of_bounds,
     read_payload,
     text_digest,
@@ -55,7 +54,7 @@ class Collector:
         self._indices = {name: index for index, name in enumerate(plan.names)}
         self._rule = StepRule(plan)
         self._unit = value_unit(plan)
-        self._lone = self._rule.exact and dimension(plan) == 1  # the common case, without further questions
+        self._lone = self._rule.exact and plan.task.dimension == 1  # the common case, without further questions
         self._noise = NoiseCounter(plan)
         self._epochs: dict[Epoch, int] = {}
         self._visits, self._sents = Columns(VISIT), Columns(SENT)
@@ -233,7 +232,7 @@ class Collector:
     def _keep(self, contribution: Payload | None, noise: Payload | None) -> None:
         if self._kept is None:
             return
-        width = dimension(self._plan)
+        width = self._plan.task.dimension
         if (len(self._sents) + 1) * width > _KEPT_VALUES:
             self._kept = None
             return
@@ -250,7 +249,7 @@ class Collector:
     def finish(self, run: str, insecure: bool, notes: Sequence[str]) -> Logs:
         kept: list[Floats | None] = [None, None]
         if self._kept is not None and self._with_values:
-            width = dimension(self._plan)
+            width = self._plan.task.dimension
             kept = [np.frombuffer(column, dtype=np.float64).reshape(-1, width).copy() for column in self._kept]
         value, dummies = self._result_fields.get("value"), self._result_fields.get("dummies")
         return Logs(

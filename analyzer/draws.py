@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from scipy.special import gammaincc, ndtr, ndtri
 
 from analyzer.tables import DRAW, Floats, NoiseTally, Rows
-from analyzer.values import Payload, dimension, value_unit
+from analyzer.values import Payload, value_unit
 from network_dp.plan import HistogramTask, Plan, SgdTask
 
 CELLS: Final = 64  # equally likely cells of the noise's goodness of fit
@@ -62,14 +62,14 @@ class NoiseCounter:
         self._unit = value_unit(plan)
         self._mechanism = plan.noise.mechanism
         self._rr = self._mechanism == "rr"
-        self._size = 1 if self._rr else dimension(plan)
+        self._size = 1 if self._rr else plan.task.dimension
         self._width = min(self._size, WIDTH, max(1, _KEPT_SCORES // max(1, plan.total_steps)))
         fixed = np.random.default_rng(0)  # the verdict on the same logs is the same
         self._mix = fixed.integers(0, 2**63, self._size, dtype=np.uint64) * np.uint64(2) + np.uint64(1)
         self._signs = fixed.choice([-1.0, 1.0], self._size)
         exact = not isinstance(plan.task, SgdTask) and not self._rr
         self._resolution = self._unit / self._std() if exact else 0.0
-        cells = min(dimension(plan), MAX_LIE_CELLS) if self._rr else CELLS
+        cells = min(plan.task.dimension, MAX_LIE_CELLS) if self._rr else CELLS
         self._count = np.zeros(plan.n, dtype=np.int64)
         self._total, self._absolute, self._square = (np.zeros(plan.n) for _ in range(3))
         self._bins = np.zeros(cells, dtype=np.int64)

@@ -22,12 +22,10 @@ from analyzer.integrity import Run
 from analyzer.responses import Responses
 from analyzer.sights import Sights
 from analyzer.tables import NOBODY, START, Bools, Floats, Ints
-from analyzer.values import dimension
 from network_dp import exposure, gaussian
 from network_dp.plan import Plan, SgdTask
+from network_dp.promise import aim, laplace_epsilon
 
-#: On the required grid the Gaussian formulas hold with delta inflated by 1e-5 relative (THEORY.md#grid).
-DISCRETE_INFLATION: Final = 1 + 1e-5
 _SETS_TRIED: Final = 3000
 _FINE: Final = 512
 
@@ -43,11 +41,6 @@ class Piece:
     rows: Ints
     released: bool
     beside: bool = False  # abandoned: not a part of the accepted branch
-
-
-def aim(plan: Plan) -> float:
-    """The delta to compute with, so that the discrete noise keeps the plan's delta."""
-    return plan.noise.delta / DISCRETE_INFLATION
 
 
 def mu_per_root(plan: Plan) -> float:
@@ -80,12 +73,6 @@ def walking_rows(run: Run) -> Ints:
     cause = np.where(visits >= 0, run.logs.visits["cause"][np.maximum(visits, 0)], NOBODY)
     step = np.where(visits >= 0, run.logs.visits["step"][np.maximum(visits, 0)], NOBODY)
     return np.asarray(rows[~((cause == START) & (step == 0))], dtype=np.int64)
-
-
-def laplace_epsilon(plan: Plan, n_contributions: float) -> float:
-    """Pure eps: Delta_1 / scale for each contribution seen (L1 sensitivity <= sqrt(d) times L2)."""
-    assert plan.noise.scale is not None
-    return n_contributions * math.sqrt(dimension(plan)) * plan.sensitivity / plan.noise.scale
 
 
 class Measure:

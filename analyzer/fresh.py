@@ -30,7 +30,6 @@ from scipy.stats import binom
 from analyzer.chance import NOISE_ALARM, Question, check, seen_values
 from analyzer.integrity import Run
 from analyzer.tables import NOBODY, Floats, Ints
-from analyzer.values import dimension
 from analyzer.verdict import Check
 from network_dp.plan import Plan, SgdTask
 
@@ -117,7 +116,7 @@ def likeliest(plan: Plan) -> float:
         assert plan.noise.grid is not None
         # 1 / sum of exp(-k^2 / 2 sigma^2); by Poisson summation that sum is at least sigma sqrt(2 pi).
         each = 1 / max(1.0, plan.unit_sigma / plan.noise.grid * math.sqrt(2 * math.pi))
-    return max(each ** dimension(plan), _MARK_CELL)
+    return max(each**plan.task.dimension, _MARK_CELL)
 
 
 def _repeat_tail(repeats: Ints, count: Ints, most: float) -> Floats:

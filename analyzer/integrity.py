@@ -10,7 +10,7 @@ from analyzer.extent import since_rejoining
 from analyzer.ledger import Ledger
 from analyzer.lineage import Lineage, held_at, is_reissue, unvisited
 from analyzer.tables import NOBODY, REISSUE, START, Bools, Findings, Ints, Logs
-from analyzer.values import StepRule, digest, dimension
+from analyzer.values import StepRule, digest
 from analyzer.verdict import Check, Status, from_findings
 from network_dp import noise_rule
 from network_dp.plan import CustomTask, Plan
@@ -208,7 +208,7 @@ def conservation(run: Run) -> Check:
 
 def _start_from_zero(run: Run) -> None:
     """The initial token is public: zero."""
-    size = dimension(run.plan)
+    size = run.plan.task.dimension
     zero = {digest([0] * size), digest([0.0] * size), 0}
     visits = run.logs.visits
     for row in np.flatnonzero(visits["cause"] == START):

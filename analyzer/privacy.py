@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from analyzer import promise
+from analyzer import limits
 from analyzer.chance import FALSE_ALARM
 from analyzer.exposures import Measure, UnmeasurableError
 from analyzer.integrity import Run, abandoned
@@ -16,6 +16,7 @@ from analyzer.lineage import contributions_per_user
 from analyzer.sights import Sights
 from analyzer.tables import Finding, Floats
 from analyzer.verdict import Check, Status
+from network_dp import promise
 from network_dp.plan import Plan
 
 
@@ -97,7 +98,7 @@ def _measured(
     score = np.where(off, epsilon if plan.noise.mechanism == "rr" else seen, -1.0)
     u, v = (int(i) for i in np.unravel_index(int(np.argmax(score)), score.shape))
     limit, missed = _limit(run, tool, 1), min(len(skipped(run)), plan.n - plan.walk.min_live)
-    reserved = promise.reserved_limit(plan, n_live(run), missed)
+    reserved = limits.reserved_limit(plan, n_live(run), missed)
     worst = tool.one_epsilon(float(seen[u, v]))
     return Privacy(
         exposure=seen,
@@ -113,7 +114,7 @@ def _measured(
         limit_epsilon=None if limit is None else tool.one_epsilon(limit),
         reserved=reserved,
         reserved_epsilon=None if reserved is None else tool.one_epsilon(reserved),
-        path_limit=promise.path_limit(plan),
+        path_limit=limits.path_limit(plan),
         promised=promise.promised_epsilon(plan),
         local=promise.local_epsilon(plan, max(counts)),
         contributions=counts,
@@ -124,9 +125,9 @@ def _measured(
 def _limit(run: Run, tool: Measure, colluders: int) -> float | None:
     if run.plan.noise.mechanism == "rr":
         missed = min(len(skipped(run)), run.plan.n - run.plan.walk.min_live)
-        return promise.response_limit(run.plan, n_live(run), tool.pieces, missed, colluders)
+        return limits.response_limit(run.plan, n_live(run), tool.pieces, missed, colluders)
     extra = tool.sights.most_extra if run.plan.walk.topology == "ring" else 0
-    return promise.limit_for(run.plan, n_live(run), tool.pieces, extra, colluders)
+    return limits.limit_for(run.plan, n_live(run), tool.pieces, extra, colluders)
 
 
 def _collusions(

@@ -24,17 +24,13 @@ import numpy as np
 from analyzer.sights import Sights
 from analyzer.tables import Bools, Floats, Ints
 from network_dp import gaussian, shuffle
-from network_dp.plan import HistogramTask, Plan
+from network_dp.plan import Plan
+from network_dp.promise import response_of
 from network_dp.randomised_response import Response, Window, log_moments, round_all_down
 
 ORDERS: Final = (1.5, 2.0, 3.0, 5.0, 8.0, 13.0, 22.0, 40.0)
 _REFINED: Final = 3
 _SHORT_BITS: Final = 4
-
-
-def response_of(plan: Plan) -> Response:
-    assert isinstance(plan.task, HistogramTask) and plan.noise.gamma is not None
-    return Response(plan.task.buckets, plan.noise.gamma)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from rich.table import Table
 from analyzer.alone import Alone
 from analyzer.analysis import Analyses
 from analyzer.judge import Analysis
-from analyzer.promise import path_sentence
+from analyzer.limits import path_sentence
 from analyzer.report.as_printed import as_printed
 from analyzer.verdict import Check, Status, left_out, worst_first
 

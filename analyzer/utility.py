@@ -19,7 +19,6 @@ from analyzer.exposures import walking_rows
 from analyzer.integrity import Run
 from analyzer.tables import Floats
 from analyzer.truth import Truth
-from analyzer.values import dimension
 from analyzer.verdict import Check, Status
 from network_dp import public_bounds
 from network_dp.losses import loss_of
@@ -76,7 +75,7 @@ def _noise_std(run: Run, count: int) -> tuple[float, float]:
     full = float(run.lineage.sents["units"][run.lineage.accepted].sum()) / plan.unit_count
     scale = _factor(plan) / count
     if noise.mechanism == "rr":
-        return histogram_std(count, dimension(plan), noise.gamma or 0.0, _dummies(run)) * scale, float(count)
+        return histogram_std(count, plan.task.dimension, noise.gamma or 0.0, _dummies(run)) * scale, float(count)
     if noise.mechanism == "laplace":
         assert noise.scale is not None
         return math.sqrt(2 * full) * noise.scale * scale, full
@@ -95,7 +94,7 @@ def _spread(plan: Plan) -> float:
 def _tolerance(run: Run, noise_std: float, count: int) -> float:
     """Largest error an honest run shows, but for FALSE_ALARM, over all coordinates."""
     plan = run.plan
-    asked = 2 * dimension(plan) / FALSE_ALARM
+    asked = 2 * plan.task.dimension / FALSE_ALARM
     if plan.noise.mechanism == "rr":
         gamma, total = plan.noise.gamma or 0.0, count + _dummies(run)
         noise = math.sqrt(total * math.log(2 * asked) / 2) / ((1 - gamma) * count)

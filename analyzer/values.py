@@ -27,11 +27,6 @@ class ValueFormatError(ValueError):
     """A payload that is not a list of numbers of the plan's length."""
 
 
-def dimension(plan: Plan) -> int:
-    """Length of the token's vector."""
-    return plan.task.buckets if isinstance(plan.task, HistogramTask) else plan.task.dimension
-
-
 def value_unit(plan: Plan) -> float:
     """Data units per logged integer: the grid for sums, 1 for SGD (float64) and for randomised response (counts)."""
     if isinstance(plan.task, SgdTask) or plan.noise.mechanism == "rr":
@@ -43,8 +38,8 @@ def read_payload(value: Any, plan: Plan, exact: bool) -> Payload | None:
     """A logged payload as plain numbers: integers when ``exact``, else float64; None when there is none."""
     if value is None:
         return None
-    if not isinstance(value, list) or len(value) != dimension(plan):
-        raise ValueFormatError(f"a payload must be a list of {dimension(plan)} numbers")
+    if not isinstance(value, list) or len(value) != plan.task.dimension:
+        raise ValueFormatError(f"a payload must be a list of {plan.task.dimension} numbers")
     if exact:
         if set(map(type, value)) != {int}:
             raise ValueFormatError("a payload of this task must hold whole numbers")

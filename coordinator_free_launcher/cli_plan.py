@@ -70,7 +70,7 @@ def check(
         typer.echo(json.dumps({**values, **{row.key: row.plain for row in rows}}, indent=1))
         return
     show_facts(plan, facts)
-    print_rows(f"{plan.task.kind} on a {plan.walk.topology} graph, delta = {plan.noise.delta:g}", rows)
+    print_rows(f"{plan.task.kind} on {plan.topology.title}, delta = {plan.noise.delta:g}", rows)
 
 
 def describe(plan: Plan) -> dict[str, tuple[Any, str]]:

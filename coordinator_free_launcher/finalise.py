@@ -51,7 +51,7 @@ def _check_target(plan: Plan) -> None:
     target = plan.noise.epsilon
     if target is None:
         return
-    from analyzer.promise import reached_epsilon
+    from network_dp.promise import reached_epsilon
 
     reached = reached_epsilon(plan)
     if reached is None or reached > target * (1 + MET):

@@ -13,7 +13,7 @@ from network_dp.plan import HistogramTask, Plan, SgdTask, SumTask
 
 def promises(plan: Plan, colluders: int = 1) -> list[Row]:
     """Network epsilon, the same if the path were hidden, local epsilon, expected error; infinite: no guarantee."""
-    from analyzer.promise import promised_epsilon
+    from network_dp.promise import promised_epsilon
 
     promised = promised_epsilon(plan)
     rows = [
@@ -39,7 +39,7 @@ def _meaning(plan: Plan) -> str:
 
 
 def _one_path(plan: Plan, promised: float | None) -> list[Row]:
-    from analyzer.promise import path_limit, path_sentence
+    from analyzer.limits import path_limit, path_sentence
 
     limit = path_limit(plan)
     sentence = path_sentence(promised, limit)
@@ -52,8 +52,8 @@ def _or_infinite(epsilon: float | None) -> float:
 
 def _if_hidden(plan: Plan, colluders: int) -> Row:
     """What the same noise would give on a hidden path (THEORY.md#hidden-path): for comparison only."""
-    from analyzer.exposures import aim
     from network_dp import bounds
+    from network_dp.promise import aim
 
     def row(value: float | None, note: str) -> Row:
         return Row("hidden_epsilon", "if the path were hidden", value, note)
@@ -86,8 +86,8 @@ def _if_hidden(plan: Plan, colluders: int) -> Row:
 
 def _local(plan: Plan) -> Row:
     """Against somebody who sees every message. Visits of a walk are counted up to half of delta."""
-    from analyzer.promise import local_epsilon
     from network_dp import bounds
+    from network_dp.promise import local_epsilon
 
     cap, delta = plan.caps.contributions, plan.noise.delta
     if plan.walk.topology == "ring":
@@ -107,7 +107,7 @@ def _local(plan: Plan) -> Row:
 
 def _extras(plan: Plan) -> list[Row]:
     if plan.noise.mechanism == "rr":
-        from analyzer.responses import response_of
+        from network_dp.promise import response_of
 
         return [Row("epsilon_0", "epsilon of one answer", response_of(plan).epsilon, "pure local DP")]
     if plan.walk.topology == "ring" and not isinstance(plan.task, SgdTask) and not plan.noise.spread:

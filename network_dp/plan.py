@@ -85,6 +85,10 @@ class HistogramTask:
     buckets: int
     rows: Rows = "average"
 
+    @property
+    def dimension(self) -> int:
+        return self.buckets
+
 
 @dataclass(frozen=True, slots=True)
 class SgdTask:

@@ -14,11 +14,12 @@ from scipy.stats import binom, norm
 from analyzer.draws import CELLS, lie_rate
 from analyzer.exposures import walking_rows
 from analyzer.judge import Analysis, visits_per_user
+from analyzer.limits import exposure_tail
 from analyzer.privacy import n_live
-from analyzer.promise import exposure_tail, has_walk_law
 from analyzer.report.svg import Frame, blocks, heat, nice_ticks, number, png
 from analyzer.tables import HANDOFF, REISSUE, START, Event, Floats
 from network_dp.plan import SgdTask
+from network_dp.promise import has_walk_law
 
 DRAWN_USERS: Final = 60
 _DOTS: Final = 1500

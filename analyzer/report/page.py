@@ -10,7 +10,7 @@ from typing import Final
 from analyzer import integrity
 from analyzer.analysis import Analyses
 from analyzer.judge import Analysis, UserCard
-from analyzer.promise import path_sentence
+from analyzer.limits import path_sentence
 from analyzer.report.charts import all_charts
 from analyzer.report.style import STYLE
 from analyzer.report.svg import number

@@ -8,14 +8,14 @@ from dataclasses import replace
 import numpy as np
 
 from analyzer.judge import Analysis
-from analyzer.promise import local_epsilon, promised_epsilon
 from analyzer.report.as_printed import as_printed
 from analyzer.report.charts import figure
 from analyzer.report.svg import Frame
-from analyzer.responses import Responses, response_of
+from analyzer.responses import Responses
 from analyzer.sights import Sights
 from network_dp import bounds
 from network_dp.plan import Plan
+from network_dp.promise import local_epsilon, promised_epsilon, response_of
 from network_dp.shuffle import composed_epsilon
 
 Curve = list[tuple[float, float]]

@@ -8,13 +8,12 @@ import math
 import numpy as np
 import pytest
 
-from analyzer import promise
 from analyzer.analysis import analyze_runs
 from analyzer.exposures import Measure
 from analyzer.responses import Responses
 from analyzer.sights import Sights
 from analyzer.verdict import Status
-from network_dp import bounds, exposure, gaussian, plan_reader, shuffle
+from network_dp import bounds, exposure, gaussian, plan_reader, promise, shuffle
 from network_dp.exposure import Observation, general
 from tests.analyzer import tamper
 from tests.analyzer.conftest import GRID, HISTOGRAM, SGD

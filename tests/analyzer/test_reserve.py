@@ -73,7 +73,7 @@ def test_a_complete_walk_that_was_taken_up_again_is_judged_by_what_it_cost(tmp_p
     text = plan_text(n=5, length=40)
     analysis, check = exposure_of(tmp_path / "fine", text, LOST)
     assert check.status is Status.PASS  # within what a walk without a loss may show
-    monkeypatch.setattr("analyzer.promise.reserved_limit", lambda *_: analysis.privacy.exposure.max() / 2)
+    monkeypatch.setattr("analyzer.limits.reserved_limit", lambda *_: analysis.privacy.exposure.max() / 2)
     _, check = exposure_of(tmp_path / "dear", text, LOST)
     assert check.status is Status.OVERSPENT and "1, 0 reserved" in check.observed
 

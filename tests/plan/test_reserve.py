@@ -7,13 +7,14 @@ from typing import Any
 
 import pytest
 
-from analyzer.promise import path_limit, path_sentence, promised_epsilon
+from analyzer.limits import path_limit, path_sentence
 from coordinator_free_launcher.finalise import finalise
 from coordinator_free_launcher.promise import promises
 from network_dp import bounds, calibrate, shuffle, utility
 from network_dp.noise_rule import cover_elements
 from network_dp.plan import PlanError
 from network_dp.plan_reader import from_dict
+from network_dp.promise import promised_epsilon
 from tests.plan.plans import bent, users
 
 HISTOGRAM = {"kind": "histogram", "buckets": 4}
