@@ -56,7 +56,7 @@ class Picture:
 
 
 @dataclass(slots=True)
-class Tally:
+class ChaosCounts:
     """What was done to the users, and how it ended."""
 
     kills: int = 0
@@ -74,7 +74,7 @@ class Chaos:
         self.run = run
         self.plan = read_run(run)
         self.names = local_users(run, self.plan, None)
-        self.tally = Tally()
+        self.tally = ChaosCounts()
         self._rates = rates
         self._seconds = seconds
         self._dice = random.Random(seed)  # noqa: S311 - a schedule of faults, no secret
@@ -87,7 +87,7 @@ class Chaos:
 
     # ---- the run ----------------------------------------------------------------------------------------------
 
-    def go(self, show: Callable[[Picture], None], patience_s: float) -> Tally:
+    def go(self, show: Callable[[Picture], None], patience_s: float) -> ChaosCounts:
         """Trouble for the given time, then peace until everybody has the result or ``patience_s`` is over."""
         try:
             self._launch.start_all(lambda progress: None)

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from coordinator_free_launcher.cli_identity import fail
-from coordinator_free_launcher.cli_run import INTERRUPTED
+from coordinator_free_launcher.cli_run import INTERRUPTED, UNFINISHED
 
 if TYPE_CHECKING:
     from rich.console import Console, Group
 
-    from coordinator_free_launcher.chaos import Chaos, Picture, Tally
+    from coordinator_free_launcher.chaos import Chaos, ChaosCounts, Picture
     from coordinator_free_launcher.local_run import Judgement
 
 _RATE = re.compile(r"(\d+(?:\.\d+)?|\.\d+)(?:/s)?")
@@ -44,7 +44,7 @@ def chaos_command(
 ) -> None:
     """Start (or go on with) the users of DIR, kill and freeze random ones for a while, then let the run finish.
 
-    Ends with 0 only if everybody has the same result and the analyzer finds nothing wrong.
+    Ends with the verdict's exit code (see `analyze`), or with 5 if not everybody has the same result.
     """
     from rich.console import Console
 
@@ -66,15 +66,16 @@ def chaos_command(
         console.print(f"Stopped. The token is safe on disk; go on with: network-dp launch {folder}", highlight=False)
         raise typer.Exit(INTERRUPTED) from None
     found = judge(folder) if tally.result is not None else Judgement("UNKNOWN")
-    good = tally.finished and tally.identical and found.verdict != "FAIL"
+    ended = tally.finished and tally.identical
+    good = ended and found.exit_code == 0
     if as_json:
         typer.echo(json.dumps(_as_dict(tally, found, ok=good), indent=1))
     else:
         _conclude(console, folder, chaos, tally, found)
-    raise typer.Exit(0 if good else 1)
+    raise typer.Exit(found.exit_code if ended else UNFINISHED)
 
 
-def _run(chaos: Chaos, patience_s: float, console: Console, *, live: bool) -> Tally:
+def _run(chaos: Chaos, patience_s: float, console: Console, *, live: bool) -> ChaosCounts:
     from rich.live import Live
 
     if not live:
@@ -100,7 +101,7 @@ def draw(picture: Picture) -> Group:
     return Group(head, bar, Columns(users, padding=(0, 1)), events)
 
 
-def _as_dict(tally: Tally, found: Judgement, *, ok: bool) -> dict[str, Any]:
+def _as_dict(tally: ChaosCounts, found: Judgement, *, ok: bool) -> dict[str, Any]:
     return {
         "ok": ok,
         "kills": tally.kills,
@@ -114,7 +115,7 @@ def _as_dict(tally: Tally, found: Judgement, *, ok: bool) -> dict[str, Any]:
     }
 
 
-def _conclude(console: Console, folder: Path, chaos: Chaos, tally: Tally, found: Judgement) -> None:
+def _conclude(console: Console, folder: Path, chaos: Chaos, tally: ChaosCounts, found: Judgement) -> None:
     from coordinator_free_launcher.show import show_result
 
     if tally.result is not None:

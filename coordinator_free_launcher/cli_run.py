@@ -13,6 +13,7 @@ from coordinator_free_launcher.cli_identity import AllowClipping, fail, read_pla
 from network_dp.plan import PlanError
 
 INTERRUPTED = 75
+UNFINISHED = 5  # a user did not end well; a verdict has other codes
 
 RunFolder = Annotated[Path, typer.Argument(metavar="DIR", help="A run's folder, made by `network-dp provision`.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
@@ -77,7 +78,7 @@ def _exit_code(folder: Path, outcome: object, console: object) -> int:
     failed = {name: code for name, code in outcome.codes.items() if code != 0}
     for name, code in list(failed.items())[:3]:
         console.print(f"{name} ended with code {code}. Its last lines:\n{last_lines(folder, name)}", markup=False)
-    return 1 if failed else 0
+    return UNFINISHED if failed else 0
 
 
 def status_command(folder: RunFolder, as_json: Json = False) -> None:
@@ -103,7 +104,10 @@ def run_command(
     keep_ports: Annotated[bool, typer.Option(help="Use the plan's ports instead of free ones.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Check, provision, launch, wait and analyze, all on this machine, in one go."""
+    """Check, provision, launch, wait and analyze, all on this machine, in one go.
+
+    Ends with the verdict's exit code (see `analyze`), with 5 if a user failed and with 75 if it was stopped.
+    """
     from rich.console import Console
 
     from coordinator_free_launcher.identity import IdentityError
@@ -128,8 +132,7 @@ def run_command(
         console.print(f"verdict: {done.verdict}; report: {done.report or '-'}; run: {folder}")
         if done.judgement.left_out:
             console.print(done.judgement.left_out, markup=False)
-    code = _exit_code(folder, done.outcome, console)
-    raise typer.Exit(code or (1 if done.verdict == "FAIL" else 0))
+    raise typer.Exit(_exit_code(folder, done.outcome, console) or done.judgement.exit_code)
 
 
 def node_command(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from simulator.faults.runner import Tally
+    from simulator.faults.runner import RunCounts
 
 SCHEDULES = 2000
 SHOWN = 10
@@ -48,7 +48,7 @@ def faults(
         raise typer.Exit(1)
 
 
-def _run_many(first: int, schedules: int | None, seconds: float | None, jobs: int, *, quiet: bool) -> Tally:
+def _run_many(first: int, schedules: int | None, seconds: float | None, jobs: int, *, quiet: bool) -> RunCounts:
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
     from simulator.faults.runner import run_many
@@ -57,14 +57,14 @@ def _run_many(first: int, schedules: int | None, seconds: float | None, jobs: in
     with Progress(*columns, disable=quiet) as bar:
         task = bar.add_task("schedules", total=schedules)
 
-        def progress(tally: Tally) -> None:
+        def progress(tally: RunCounts) -> None:
             text = f"schedules, {len(tally.failures)} failed" if tally.failures else "schedules"
             bar.update(task, completed=tally.schedules, description=text)
 
         return run_many(first, schedules, seconds, jobs, progress)
 
 
-def _report(tally: Tally, elapsed_s: float, as_json: bool) -> None:
+def _report(tally: RunCounts, elapsed_s: float, as_json: bool) -> None:
     rate = tally.schedules / elapsed_s * 60 if elapsed_s > 0 else 0.0
     if as_json:
         summary = {

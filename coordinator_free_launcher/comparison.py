@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from coordinator_free_launcher.demo_data import Truth, accuracy
+from coordinator_free_launcher.demo_data import DemoTruth, accuracy
 from network_dp.expected import expected_error
 from network_dp.plan import Plan, SgdTask, SumTask
 
@@ -40,7 +40,7 @@ class Comparison:
         }
 
 
-def compare(plan: Plan, result: dict[str, Any], truth: Truth) -> Comparison | None:
+def compare(plan: Plan, result: dict[str, Any], truth: DemoTruth) -> Comparison | None:
     """None when the result has no value here, or nothing is known to compare it with."""
     if result.get("value") is None:
         return None
@@ -64,7 +64,7 @@ def _furthest(what: str, estimate: list[float], truth: list[float] | None, std: 
     return Comparison(what, estimate[worst], truth[worst], std)
 
 
-def _accuracy(model: list[float], truth: Truth) -> Comparison | None:
+def _accuracy(model: list[float], truth: DemoTruth) -> Comparison | None:
     if truth.test_features is None or truth.test_labels is None or truth.test_accuracy is None:
         return None
     reached = accuracy(np.array(model), np.array(truth.test_features), np.array(truth.test_labels))

@@ -17,7 +17,7 @@ from rich.console import Console
 from coordinator_free_launcher.cli_analyze import analyze
 from coordinator_free_launcher.comparison import compare
 from coordinator_free_launcher.crash import guarded
-from coordinator_free_launcher.demo_data import Truth
+from coordinator_free_launcher.demo_data import DemoTruth
 from coordinator_free_launcher.launch import read_result
 from coordinator_free_launcher.show import show_result
 from network_dp.plan_reader import load
@@ -32,7 +32,7 @@ def report_result(public: Path, views: Path, out: Path) -> None:
         return
     shutil.copyfile(known[0], out / "result.json")
     plan, result, truth = load(public / "plan.toml"), results[known[0]], public / "truth.json"
-    comparison = compare(plan, result, Truth.read(truth)) if truth.exists() else None
+    comparison = compare(plan, result, DemoTruth.read(truth)) if truth.exists() else None
     show_result(plan, result, comparison, Console(width=100))
 
 

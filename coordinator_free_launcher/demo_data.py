@@ -28,7 +28,7 @@ RIDGE: Final = 1e-4
 
 
 @dataclass(frozen=True, slots=True)
-class Truth:
+class DemoTruth:
     """What the run should find: a mean and sum over users, or counts, or a model with its accuracy on a test set."""
 
     kind: str
@@ -46,7 +46,7 @@ class Truth:
         path.write_text(json.dumps(values, allow_nan=False) + "\n")
 
     @classmethod
-    def read(cls, path: Path) -> Truth:
+    def read(cls, path: Path) -> DemoTruth:
         """Back from a file; ``FormatError`` names it."""
         try:
             return cls(**json_table(read_text(path)))
@@ -59,7 +59,7 @@ class DemoData:
     """One table of rows a user, in plan order, and the truth about all of them."""
 
     rows: tuple[Array, ...]
-    truth: Truth
+    truth: DemoTruth
 
     def write(self, plan: Plan, folder: Path) -> dict[str, Path]:
         """FOLDER/NAME.csv for every user; returns the files by name."""
@@ -92,7 +92,7 @@ def _values(task: SumTask, n: int, dice: np.random.Generator) -> DemoData:
         directions = dice.standard_normal((n, task.dimension))
         lengths = task.norm * dice.uniform(0.0, 1.0, (n, 1))
         values = directions / np.linalg.norm(directions, axis=1, keepdims=True) * lengths
-    truth = Truth(task.kind, n, mean=values.mean(axis=0).tolist(), sum=values.sum(axis=0).tolist())
+    truth = DemoTruth(task.kind, n, mean=values.mean(axis=0).tolist(), sum=values.sum(axis=0).tolist())
     return DemoData(tuple(values[u : u + 1] for u in range(n)), truth)
 
 
@@ -100,7 +100,7 @@ def _buckets(task: HistogramTask, n: int, dice: np.random.Generator) -> DemoData
     """Bucket l with probability proportional to 1/(l+1): a few popular ones and a long tail."""
     weights = 1.0 / np.arange(1, task.buckets + 1)
     buckets = dice.choice(task.buckets, size=n, p=weights / weights.sum())
-    truth = Truth(task.kind, n, histogram=np.bincount(buckets, minlength=task.buckets).tolist())
+    truth = DemoTruth(task.kind, n, histogram=np.bincount(buckets, minlength=task.buckets).tolist())
     return DemoData(tuple(np.array([[float(bucket)]]) for bucket in buckets), truth)
 
 
@@ -113,7 +113,7 @@ def _classified(task: SgdTask, n: int, dice: np.random.Generator) -> DemoData:
     if len(y) < n:
         raise PlanError(f"users: {n} given; the demo data has {len(y)} rows for training, one per user is the least")
     model = fit_logistic(x, y, intercept=task.intercept)
-    truth = Truth(
+    truth = DemoTruth(
         task.kind,
         n,
         model=model.tolist(),

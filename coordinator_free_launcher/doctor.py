@@ -33,7 +33,7 @@ SOON_S: Final = 7 * 86400.0
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class Diagnosis:
     """One check: about whom, what, whether it is fine, what was found, what to do."""
 
     user: str
@@ -51,7 +51,7 @@ class _IllError(Exception):
         self.finding = (check, found, remedy)
 
 
-def examine(folder: Path, answer_s: float = ANSWER_S) -> list[Finding]:
+def examine(folder: Path, answer_s: float = ANSWER_S) -> list[Diagnosis]:
     """All findings about the user of a bundle and its peers, in plan order; peers are asked at the same time."""
     bundle = read_bundle(folder)
     elsewhere = moved(bundle)
@@ -62,7 +62,7 @@ def examine(folder: Path, answer_s: float = ANSWER_S) -> list[Finding]:
         return [finding for findings in by_user for finding in findings]
 
 
-def _examine_user(bundle: Bundle, index: int, user: User, address: str, answer_s: float) -> Iterator[Finding]:
+def _examine_user(bundle: Bundle, index: int, user: User, address: str, answer_s: float) -> Iterator[Diagnosis]:
     own = index == bundle.me
     checks: list[tuple[str, Callable[[], str]]] = [
         ("name", lambda: _name(user, address, own=own)),
@@ -72,9 +72,9 @@ def _examine_user(bundle: Bundle, index: int, user: User, address: str, answer_s
     ]
     for check, look in checks:
         try:
-            yield Finding(user.name, check, True, look())
+            yield Diagnosis(user.name, check, True, look())
         except _IllError as ill:
-            yield Finding(user.name, ill.finding[0], False, *ill.finding[1:])
+            yield Diagnosis(user.name, ill.finding[0], False, *ill.finding[1:])
             return
 
 

@@ -30,6 +30,12 @@ class Judgement:
     local_epsilon: float | None = None
     left_out: str = ""  # one sentence: what could not be looked at
 
+    @property
+    def exit_code(self) -> int:
+        from analyzer.verdict import Status
+
+        return Status(self.verdict).exit_code
+
 
 @dataclass(frozen=True, slots=True)
 class LocalRun:

@@ -20,7 +20,7 @@ from rich.progress import (
 from rich.table import Table
 
 from coordinator_free_launcher.comparison import Comparison, compare
-from coordinator_free_launcher.demo_data import Truth
+from coordinator_free_launcher.demo_data import DemoTruth
 from coordinator_free_launcher.launch import LaunchError, Outcome
 from coordinator_free_launcher.launch import Progress as Standing
 from network_dp import public_bounds
@@ -64,7 +64,7 @@ def compared(plan: Plan, outcome: Outcome, run: Path) -> Comparison | None:
     if outcome.result is None or not path.exists():
         return None
     try:
-        return compare(plan, outcome.result, Truth.read(path))
+        return compare(plan, outcome.result, DemoTruth.read(path))
     except FormatError as error:
         raise LaunchError(str(error)) from None
 

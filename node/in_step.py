@@ -89,7 +89,8 @@ def begin(journal: History, log: Log, *, rejoin: bool, wall_time: float) -> None
     log.flush()
     durable = journal.durable
     last = max(durable.visits, log.last_visit)
-    if rejoin or durable.rejoined:  # at every start: nobody would notice that its disk is an old one again
+    # A log that is ahead of its journal shows an old one. A user that rejoined may have an old one again, at any start.
+    if rejoin or durable.rejoined or log.last_visit > durable.visits:
         log.append(view.encode("rejoined", time=wall_time))
         log.flush()
         log.sync()  # before the journal knows: a line too many does no harm

@@ -35,7 +35,7 @@ class SimulationError(ValueError):
 
 
 @dataclass(frozen=True)
-class Outcome:
+class SimulatedRun:
     """What the last holder of one simulated run would report, and the walk that led there."""
 
     estimate: Mapping[str, Any]
@@ -52,7 +52,7 @@ class _Job:
 
 def simulate(
     plan: Plan, tables: Sequence[Table], *, runs: int = 1, seed: int = 1, jobs: int | None = 1, progress: bool = False
-) -> list[Outcome]:
+) -> list[SimulatedRun]:
     """`runs` independent runs of a calibrated plan; tables[i] is the data of the plan's i-th user."""
     if len(tables) != plan.n:
         raise SimulationError(f"{len(tables)} tables given, the plan has {plan.n} users")
@@ -60,7 +60,7 @@ def simulate(
     return map_runs(_one, items, jobs=jobs, label="simulate", progress=progress)
 
 
-def _one(job: _Job) -> Outcome:
+def _one(job: _Job) -> SimulatedRun:
     plan, generator = job.plan, np.random.default_rng(job.seed)
     ring = plan.walk.topology == "ring"
     walk = walks.ring(plan.n, plan.walk.rounds or 0) if ring else walks.uniform(plan.n, plan.total_steps, generator)
@@ -81,7 +81,9 @@ def _one(job: _Job) -> Outcome:
             raise SimulationError(f"task.kind = {plan.task.kind!r} is not simulated")
 
 
-def _additive(task: AdditiveTask, data: list[LocalData], walk: Ints, contributing: Bools, source: Source) -> Outcome:
+def _additive(
+    task: AdditiveTask, data: list[LocalData], walk: Ints, contributing: Bools, source: Source
+) -> SimulatedRun:
     payload = task.initial(source)
     visits = np.bincount(walk[contributing], minlength=len(data))
     for local, count in zip(data, visits.tolist(), strict=True):
@@ -91,7 +93,7 @@ def _additive(task: AdditiveTask, data: list[LocalData], walk: Ints, contributin
             payload = payload + times * task.contribution(payload, local, first + 1)
     payload = payload + _noise_total(task, _noise_components(task.plan, contributing), source)
     tally = Tally(int(contributing.sum()), 0)
-    return Outcome(task.finish(payload, tally), tally, walk)
+    return SimulatedRun(task.finish(payload, tally), tally, walk)
 
 
 def _noise_components(plan: Plan, contributing: Bools) -> int:
@@ -116,7 +118,7 @@ def _noise_total(task: AdditiveTask, components: int, source: Source) -> Ints:
 
 def _responses(
     plan: Plan, task: ResponseHistogram, data: list[LocalData], walk: Ints, contributing: Bools, source: Source
-) -> Outcome:
+) -> SimulatedRun:
     users, number = walk[contributing], walks.visit_numbers(walk)[contributing]
     sizes = np.array([len(local.rows) for local in data])
     starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
@@ -128,10 +130,10 @@ def _responses(
     elements = np.concatenate([said, uniform_below(task.dimension, dummies, source)])
     tally = Tally(len(truth), dummies)
     payload = np.bincount(elements, minlength=task.dimension).astype(np.int64)
-    return Outcome(task.finish(payload, tally), tally, walk)
+    return SimulatedRun(task.finish(payload, tally), tally, walk)
 
 
-def _sgd(plan: Plan, task: Sgd, data: list[LocalData], walk: Ints, contributing: Bools, source: Source) -> Outcome:
+def _sgd(plan: Plan, task: Sgd, data: list[LocalData], walk: Ints, contributing: Bools, source: Source) -> SimulatedRun:
     if len({len(local.rows) for local in data}) != 1:
         raise SimulationError("SGD is simulated only for users with equally many rows")
     rows = np.stack([np.asarray(local.rows, dtype=np.float64) for local in data])
@@ -142,4 +144,4 @@ def _sgd(plan: Plan, task: Sgd, data: list[LocalData], walk: Ints, contributing:
     problem = Problem(plan.name, rows, labels, nothing, nothing)
     model = sgd.train(task.spec, problem, batch, task.sigma, source, np.array([len(walk)]))[-1, 0]
     tally = Tally(int(contributing.sum()), 0)
-    return Outcome(task.finish(model, tally), tally, walk)
+    return SimulatedRun(task.finish(model, tally), tally, walk)

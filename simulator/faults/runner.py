@@ -28,7 +28,7 @@ class Failure:
 
 
 @dataclass
-class Tally:
+class RunCounts:
     """What a number of schedules came to."""
 
     schedules: int = 0
@@ -36,7 +36,7 @@ class Tally:
     failures: list[Failure] = field(default_factory=list)
     choices: Counter[Choice] = field(default_factory=Counter)
 
-    def add(self, other: Tally) -> None:
+    def add(self, other: RunCounts) -> None:
         self.schedules += other.schedules
         self.events += other.events
         self.failures += other.failures
@@ -62,10 +62,10 @@ class Tally:
         return self.law_p_value > FALSE_ALARM
 
 
-def run_schedule(schedule: Schedule, tell: Callable[[str], None] | None = None) -> Tally:
+def run_schedule(schedule: Schedule, tell: Callable[[str], None] | None = None) -> RunCounts:
     """One schedule; a breach of an invariant, or an assertion of the core, is a failure."""
     world = World(schedule, tell)
-    tally = Tally(schedules=1)
+    tally = RunCounts(schedules=1)
     try:
         world.run()
         world.checks.at_end()
@@ -77,23 +77,23 @@ def run_schedule(schedule: Schedule, tell: Callable[[str], None] | None = None) 
     return tally
 
 
-def run_seed(seed: int, tell: Callable[[str], None] | None = None) -> Tally:
+def run_seed(seed: int, tell: Callable[[str], None] | None = None) -> RunCounts:
     return run_schedule(draw(seed), tell)
 
 
-def run_batch(first: int, size: int) -> Tally:
-    tally = Tally()
+def run_batch(first: int, size: int) -> RunCounts:
+    tally = RunCounts()
     for seed in range(first, first + size):
         tally.add(run_seed(seed))
     return tally
 
 
 def run_many(
-    first: int, schedules: int | None, seconds: float | None, jobs: int, progress: Callable[[Tally], None]
-) -> Tally:
+    first: int, schedules: int | None, seconds: float | None, jobs: int, progress: Callable[[RunCounts], None]
+) -> RunCounts:
     """Seeds ``first``, ``first`` + 1, ... until so many schedules or so much time; ``progress`` after every batch."""
     started = time.monotonic()
-    total = Tally()
+    total = RunCounts()
 
     def batches() -> Iterator[tuple[int, int]]:
         for place in count(0, BATCH):
@@ -109,7 +109,7 @@ def run_many(
             progress(total)
         return total
     with ProcessPoolExecutor(jobs) as pool:
-        running: set[Future[Tally]] = set()
+        running: set[Future[RunCounts]] = set()
         for seed, size in batches():
             running.add(pool.submit(run_batch, seed, size))
             if len(running) >= 2 * jobs:

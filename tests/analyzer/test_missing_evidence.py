@@ -147,11 +147,11 @@ def simulated(seed: int, run: Path) -> None:
         tamper.log_of(run, name).write_text("".join(f"{line}\n" for line in dict.fromkeys([header, *process.log])))
 
 
-def is_whole(seed: int) -> bool:
-    return not any(event.what == "old disk" for event in draw(seed).timed)
+#: Old disks: one that learns of the end, and two whose journal is older than the log.
+OLD_DISKS = (27, 2482, 3290)
 
 
-@pytest.mark.parametrize("seed", [seed for seed in range(40) if is_whole(seed)][:12])
+@pytest.mark.parametrize("seed", [*range(12), *OLD_DISKS])
 def test_missing_evidence_of_a_simulated_disaster_convicts_nobody(tmp_path, seed):
     simulated(seed, tmp_path / "run")
     convict_nobody(tmp_path / "run", tmp_path / "shown", range(12))
@@ -160,7 +160,7 @@ def test_missing_evidence_of_a_simulated_disaster_convicts_nobody(tmp_path, seed
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
 def test_missing_evidence_of_many_simulated_disasters_convicts_nobody(tmp_path):
-    for seed in filter(is_whole, range(100, 260)):
+    for seed in range(100, 260):
         simulated(seed, tmp_path / str(seed))
         convict_nobody(tmp_path / str(seed), tmp_path / f"shown-{seed}", range(1000 * seed, 1000 * seed + 25))
 

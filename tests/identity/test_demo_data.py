@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from coordinator_free_launcher.demo_data import Truth, accuracy, demo_data
+from coordinator_free_launcher.demo_data import DemoTruth, accuracy, demo_data
 from network_dp.plan import PlanError
 
 COMPLETE = {"topology": "complete", "steps": 100}
@@ -65,7 +65,7 @@ def test_accuracy_is_the_share_of_right_signs() -> None:
 def test_the_truth_survives_its_file(make_plan: Any, tmp_path: Path) -> None:
     truth = demo_data(make_plan(50, walk=COMPLETE, task=SGD)).truth
     truth.write(tmp_path / "truth.json")
-    assert Truth.read(tmp_path / "truth.json") == truth
+    assert DemoTruth.read(tmp_path / "truth.json") == truth
 
 
 def test_a_task_of_ones_own_has_no_demo_data(make_plan: Any) -> None:

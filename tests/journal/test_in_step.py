@@ -212,3 +212,4 @@ def test_a_log_that_is_ahead_of_its_journal_keeps_its_numbers(folder: Path) -> N
     user.die()
     (folder / "journal").write_bytes(old)
     assert User(folder).journal.durable.visits == 2
+    assert kinds(folder)[-2:] == [("sent", 2), ("rejoined", None)], "its journal is an old one"

@@ -38,7 +38,7 @@ TARGETS: tuple[Target, ...] = (
     ),
     Target(
         "storage",
-        ("node/journal.py", "node/records.py", "node/shelf.py", "node/view_log.py"),
+        ("node/journal.py", "node/records.py", "node/shelf.py", "node/view_log.py", "node/in_step.py"),
         (("tests/journal", "--ignore=tests/journal/test_shelf.py"), ("tests/journal/test_shelf.py",)),
     ),
     Target("checks", ("analyzer/*.py",), (("tests/analyzer",),), leave_out=frozenset(_SHOWN)),

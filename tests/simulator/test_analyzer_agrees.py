@@ -28,17 +28,16 @@ def write_run(world: World, folder: Path) -> None:
 
 
 def judge(seed: int, folder: Path) -> bool:
-    """Run one seed and check its verdict; False: an old disk was put back, whose log is old too."""
+    """Run one seed and check its verdict; False: an old disk was put back, and what is missing may leave it open."""
     schedule = draw(seed)
-    if any(event.what == "old disk" for event in schedule.timed):
-        return False
+    old = any(event.what == "old disk" for event in schedule.timed)
     world = World(schedule)
     world.run()
     folder.mkdir()
     write_run(world, folder)
     for check in analyze([folder], None, (), 1, None).checks:
-        assert check.status is Status.PASS, (seed, check)
-    return True
+        assert check.status is Status.PASS or (old and check.status is not Status.FAIL), (seed, check)
+    return not old
 
 
 @pytest.mark.parametrize(

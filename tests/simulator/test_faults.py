@@ -10,7 +10,7 @@ from node.protocol import election
 from simulator.faults.evidence import Content
 from simulator.faults.exposure import exposures
 from simulator.faults.network import Weather
-from simulator.faults.runner import Tally, run_batch, run_many, run_schedule, run_seed
+from simulator.faults.runner import RunCounts, run_batch, run_many, run_schedule, run_seed
 from simulator.faults.scenario import SCENARIOS
 from simulator.faults.schedule import Kill, Schedule
 
@@ -51,8 +51,8 @@ def test_asking_a_few_users_at_a_time_breaks_nothing(monkeypatch: pytest.MonkeyP
 
 
 def test_the_law_test_notices_a_bent_law() -> None:
-    fair = Tally(choices=Counter({(3, 0): 1000, (3, 1): 1010, (3, 2): 990}))
-    bent = Tally(choices=Counter({(3, 0): 700, (3, 1): 1150, (3, 2): 1150}))  # leaves the sender out now and then
+    fair = RunCounts(choices=Counter({(3, 0): 1000, (3, 1): 1010, (3, 2): 990}))
+    bent = RunCounts(choices=Counter({(3, 0): 700, (3, 1): 1150, (3, 2): 1150}))  # leaves the sender out now and then
     assert fair.law_holds and not bent.law_holds
 
 
