@@ -132,7 +132,7 @@ def _doubled(run: Run, findings: Findings) -> None:
     repeated = np.flatnonzero(np.all(key[order][1:] == key[order][:-1], axis=1)) if len(order) else order
     for place in repeated:
         first, second = sorted((normal[order[place]], normal[order[place + 1]]))
-        if visits["user"][first] == visits["user"][second] and settled[first] != settled[second]:
+        if visits["user"][first] == visits["user"][second] and not settled[first]:
             continue  # its disk forgot the first of the two
         other = logs.name(int(visits["user"][first]))
         text = f"step {visits['step'][second]} has a second holder or is logged twice (also {other})"
@@ -147,7 +147,7 @@ def _doubled(run: Run, findings: Findings) -> None:
 def _kept_for_itself(run: Run) -> Bools:
     """Per visit: did its user not send the token on, although it was of the result's epoch and its log goes on?"""
     logs, visits = run.logs, run.logs.visits
-    silent = ~np.isin(np.arange(len(visits)), logs.sents["row"])
+    silent = ~np.isin(np.arange(len(visits)), logs.sents["row"]) & since_rejoining(logs, visits)
     if not logs.results:
         return np.zeros(len(visits), dtype=np.bool_)
     newest = max((row.epoch for row in logs.results), key=lambda epoch: logs.epochs[epoch])
@@ -373,33 +373,36 @@ def cover_elements(run: Run) -> Check | None:
 
 
 def caps_kept(run: Run) -> Check | None:
-    """Real contributions per user, over all epochs, and per user and receiver."""
+    """Real contributions per user, over all epochs, and per user and receiver. Where turns are fixed, the branch that
+    led to the result has one for each; a token that was taken up again may have met a user once more."""
     plan, logs, findings = run.plan, run.logs, Findings()
-    ring_cap = plan.walk.rounds
-    cap = min((c for c in (plan.caps.contributions, ring_cap) if c is not None), default=None)
-    edge = plan.caps.edge
-    if cap is None and edge is None:
+    cap, edge, turns = plan.caps.contributions, plan.caps.edge, plan.topology.rounds
+    if cap is None and edge is None and turns is None:
         return None
     accepted = run.lineage.on_branch[: len(logs.sents)]
-    real = np.flatnonzero(logs.sents["real"] & (accepted if plan.caps.contributions is None else True))
     counts: dict[int, set[int]] = {}
+    on_branch: dict[int, set[int]] = {}
     edges: dict[tuple[int, int], set[int]] = {}
-    for row in real.tolist():
+    for row in np.flatnonzero(logs.sents["real"]).tolist():
         user, to, visit = (int(logs.sents[name][row]) for name in ("user", "to", "visit"))
-        counts.setdefault(user, set()).add(visit)
-        if cap is not None and len(counts[user]) == cap + 1:
-            run.line(findings, row, f"contributed more than {cap} times")
+        for made, allowed, counts_here in ((counts, cap, True), (on_branch, turns, accepted[row])):
+            if counts_here:
+                made.setdefault(user, set()).add(visit)
+                if allowed is not None and len(made[user]) == allowed + 1:
+                    run.line(findings, row, f"contributed more than {allowed} times")
         if to >= 0 and to != user and edge is not None:
             edges.setdefault((user, to), set()).add(visit)
             if len(edges[user, to]) == edge + 1:
                 run.line(findings, row, f"contributed more than {edge} times towards {logs.name(to)}")
     most = max((len(visits) for visits in counts.values()), default=0)
+    least = min((allowed for allowed in (cap, turns) if allowed is not None), default=None)
     return from_findings(
         "caps",
         "Nobody contributed more often than allowed",
         findings,
         f"at most {most} contributions of one user",
-        f"{cap if cap is not None else 'no'} cap per user" + (f", {edge} per edge" if edge is not None else ""),
+        f"{'no cap' if least is None else f'at most {least}'} per user"
+        + (f", {edge} per edge" if edge is not None else ""),
         "Real contributions are counted per user over all epochs (ring: one per round).",
         "THEORY.md#caps",
         enough=not logs.absent,

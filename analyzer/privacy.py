@@ -191,7 +191,7 @@ def explain(run: Run, sights: Sights, u: int, v: int) -> str:
 
 
 def checks(run: Run, privacy: Privacy) -> list[Check]:
-    found = [_exposure_check(run, privacy), _calibration_check(run, privacy)]
+    found = [_exposure_check(run, privacy), _calibration_check(run, privacy), _local_check(run, privacy)]
     found += [_collusion_check(run, privacy, item) for item in privacy.collusions]
     return [check for check in found if check is not None]
 
@@ -303,6 +303,26 @@ def _calibration_check(run: Run, privacy: Privacy) -> Check | None:
         theory="THEORY.md#before-a-run, #exposure-ring",
         number=reached,
         limit=target,
+    )
+
+
+def _local_check(run: Run, privacy: Privacy) -> Check | None:
+    """Against somebody who sees every message each contribution costs: did faults ask for more than the plan counts?"""
+    plan, allowed = run.plan, promise.most_contributions(run.plan)
+    if plan.noise.against != "local" or allowed is None:
+        return None
+    most = max(privacy.contributions, default=0)
+    cost = "" if privacy.local is None else f": local eps {privacy.local:.4g}"
+    return Check(
+        id="local",
+        title="Nobody contributed more often than the local guarantee counts",
+        status=Status.OVERSPENT if most > allowed else Status.PASS if run.whole else Status.UNKNOWN,
+        observed=f"at most {most} contributions of one user{cost}",
+        bound=f"{allowed} contributions, eps <= {promise.local_epsilon(plan, allowed):.4g}",
+        rule="Each contribution that left, on the accepted branch or beside it, is seen once by such an observer.",
+        theory="THEORY.md#exposure-local",
+        number=float(most),
+        limit=float(allowed),
     )
 
 

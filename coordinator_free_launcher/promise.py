@@ -87,17 +87,14 @@ def _if_hidden(plan: Plan, colluders: int) -> Row:
 def _local(plan: Plan) -> Row:
     """Against somebody who sees every message. Visits of a walk are counted up to half of delta."""
     from network_dp import bounds
-    from network_dp.promise import local_epsilon
+    from network_dp.promise import local_epsilon, most_contributions
 
-    cap, delta = plan.caps.contributions, plan.noise.delta
-    if plan.walk.topology == "ring":
-        most = plan.walk.rounds or 0
-    elif cap is None:
-        most = bounds.visits(plan.walk.min_live, plan.total_steps, delta / 2)
-        plan = replace(plan, noise=replace(plan.noise, delta=delta / 2))
+    delta = plan.noise.delta
+    if (most := most_contributions(plan)) is not None:
+        count = most
     else:
-        most = plan.total_steps
-    count = most if cap is None else min(most, cap)
+        count = bounds.visits(plan.walk.min_live, plan.total_steps, delta / 2)
+        plan = replace(plan, noise=replace(plan.noise, delta=delta / 2))
     value = local_epsilon(plan, count)
     note = f"against somebody who sees every message; {count} contributions of one user"
     if math.isinf(value):

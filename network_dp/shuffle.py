@@ -68,7 +68,9 @@ def ring_epsilon(
     windows = Counter({Window(n_users - 2): n_rounds - 1})
     windows[Window(0, cover_elements(gamma, n_users))] += 1
     windows[Window(0)] += 2 * reissues
-    return composed_epsilon(Response(n_buckets, gamma), windows, delta)
+    composed = composed_epsilon(Response(n_buckets, gamma), windows, delta)
+    # However windows overlap, u answered K times and once more per re-issue: nobody learns more than all answers say.
+    return min(composed, local_epsilon(n_rounds + reissues, n_buckets, gamma, delta)) if reissues else composed
 
 
 def cycles_epsilon(cycles: Iterable[tuple[int, int]], n_buckets: int, gamma: float, delta: float) -> float:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import sys
+import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator
@@ -87,6 +88,7 @@ def set_up(name: str) -> Sparing:
     root.setLevel(logging.INFO)
     logging.raiseExceptions = False  # a full disk takes no line, nor a traceback with the line's arguments
     sys.excepthook = lambda kind, error, where: log.error("ended by %s", described(error))
+    threading.excepthook = lambda found: log.error("in a thread: %s", described(found.exc_value))
     sys.unraisablehook = lambda found: log.error("cannot be raised: %s", described(found.exc_value))
     return sparing
 

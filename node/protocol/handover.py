@@ -360,7 +360,8 @@ def offered(ctx: Context, state: State, peer: int, ticket: int, offer: Offer, in
         return state, [Reply(ticket, Declined(why, durable.promised))]
     if _leaps(ctx, state, peer, hop):
         state, effects = election.ask_about(ctx, state, peer, inputs)
-        return state, [Reply(ticket, Declined(Why.BUSY, durable.promised)), *effects]
+        # Not "busy", which would cost it more rounds: the sender asks again in a moment, when others have answered.
+        return state, [Reply(ticket, Declined(Why.NO_GRANT, durable.promised)), *effects]
     state, effects = _make_room(ctx, state, hop, inputs)
     if state.phase is not Phase.IDLE:
         return state, [*effects, Reply(ticket, Declined(Why.MISBEHAVIOUR, durable.promised))]

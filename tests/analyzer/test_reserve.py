@@ -103,3 +103,19 @@ def test_shared_laplace_noise_costs_the_least_shift():
     assert exposure.pure([see({0: 1}, {"a": 1}), see({0: 1}, {"b": 1})]) == pytest.approx({0: 2.0})
     assert exposure.pure([see({0: 1}, {"a": 1}), see({1: 1}, {})]) == pytest.approx({0: 1.0, 1: np.inf})
     assert exposure.pure([see({0: 1}, {"a": 1}), see({}, {"a": 1, "b": 1})]) == pytest.approx({0: 2.0})
+
+
+@pytest.mark.parametrize(("reissues", "status"), [(0, Status.OVERSPENT), (1, Status.PASS)])
+def test_a_local_guarantee_counts_what_left_beside_the_branch_too(tmp_path, reissues, status):
+    task, noise = MECHANISMS["spread"]
+    write_run(tmp_path, plan_text("ring", 4, 2, task, f'{noise}\nreissues = {reissues}\nagainst = "local"'), 1, LOST)
+    check = {check.id: check for check in analyze_runs([tmp_path]).runs[0].checks}["local"]
+    assert check.status is status and check.number == 3
+
+
+def test_a_cap_above_the_rounds_convicts_nobody_of_a_token_that_was_taken_up_again(tmp_path):
+    task, noise = MECHANISMS["gaussian"]
+    text = plan_text("ring", 4, 2, task, noise, caps="contributions = 5")
+    write_run(tmp_path, text, 1, LOST)
+    check = {check.id: check for check in analyze_runs([tmp_path]).runs[0].checks}["caps"]
+    assert check.status is Status.PASS

@@ -96,6 +96,7 @@ def tree(tmp_path: Path) -> Path:
     """A tree whose tests look at a limit, not at whether it is late, and not at the disk."""
     (tmp_path / "node").mkdir()
     (tmp_path / "tests").mkdir()
+    (tmp_path / "node" / "__init__.py").touch()  # or the installed package would be found first
     (tmp_path / "node" / "thing.py").write_text(SOURCE)
     (tmp_path / "tests" / "test_thing.py").write_text(
         "from node.thing import LIMIT, allowed\n\n"

@@ -101,7 +101,7 @@ def test_ctrl_c_stops_everybody_and_the_next_launch_goes_on(tmp_path: Path) -> N
 
 
 def test_a_detached_run_outlives_its_launcher_and_the_parent_of_its_users(tmp_path: Path) -> None:
-    plan, run = _provisioned(tmp_path, steps=1000)
+    plan, run = _provisioned(tmp_path, steps=8000)
     left = call("launch", run, "--detach", "--json")
     assert left.returncode == 0, left.stderr
     pids = json.loads(left.stdout)

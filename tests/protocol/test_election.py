@@ -13,6 +13,7 @@ from node.protocol.messages import (
     NOWHERE,
     Accepted,
     Already,
+    Declined,
     Fence,
     Granted,
     Handoff,
@@ -356,3 +357,15 @@ def test_who_said_that_a_result_is_final_counts_also_when_it_has_left(user, blan
             me.now = me.state.wake_at
             me.feed(Tick())
     assert me.state.durable.final
+
+
+def test_a_user_that_missed_a_round_is_asked_again_in_a_moment(user) -> None:
+    """A "busy" would cost it the rounds until the sender no longer takes it for down."""
+    me = user("ring n=5 K=9", 4).checked()
+    first = (0, me.ctx.start)
+    step = next(step for step in range(12, 17) if me.ctx.topology.may_hold(4, step))
+    answer = me.ask(3, Offer(Hop(first, step)))
+    assert isinstance(answer, Declined) and answer.why is Why.NO_GRANT
+    for send in me.sends(Locate):
+        me.answer(send, NOWHERE._replace(rank=Hop(first, step - 1)))
+    assert isinstance(me.ask(3, Offer(Hop(first, step))), Granted)
