@@ -106,7 +106,7 @@ MUST_DIE: tuple[Named, ...] = (
         IN_STEP,
     ),
     Named("the order of the ring is not looked at", CHECKS, "wrong = sent &", "wrong = False & sent &", LIES),
-    Named("a cap is one too high", CHECKS, "== cap + 1", "== cap + 2", LIES),
+    Named("a cap is one too high", CHECKS, "== allowed + 1", "== allowed + 2", LIES),
     Named("an edge's cap is one too high", CHECKS, "== edge + 1", "== edge + 2", LIES),
     Named(
         "any initial token will do",
