@@ -247,6 +247,8 @@ def _wait_for_more(ctx: Context, state: State, missing: frozenset[int], needed: 
 
 def _checked_enough(ctx: Context, state: State, inputs: Inputs) -> Step:
     state = state._replace(checked=True, tries=0, stalled_since=None)
+    if state.finals:  # the run is over: whoever can say so may leave soon
+        state = state._replace(watch_at=inputs.now + ctx.timing.retry_base_s)
     if state.durable.rejoined:
         return _rejoin(ctx, _empty_handed(state), inputs)
     state, lines = _take_silent_for_down(ctx, state, inputs)

@@ -369,3 +369,17 @@ def test_a_user_that_missed_a_round_is_asked_again_in_a_moment(user) -> None:
     for send in me.sends(Locate):
         me.answer(send, NOWHERE._replace(rank=Hop(first, step - 1)))
     assert isinstance(me.ask(3, Offer(Hop(first, step))), Granted)
+
+
+def test_a_late_comer_that_heard_too_few_of_a_final_result_looks_again_at_once(user, blank) -> None:
+    me = user(RING, 1)
+    me.feed(Begin(again=True))
+    final = NOWHERE._replace(result=ended(blank(me.ctx)), final=True)
+    for send in me.sends(Locate):
+        me.answer(send, final if send.peer in (0, 2) else None)
+    assert me.state.checked and not me.state.durable.final
+    me.now = me.state.wake_at
+    assert me.now <= 100.0 + me.ctx.timing.retry_base_s
+    me.feed(Tick())
+    me.located(final)
+    assert me.state.durable.final
