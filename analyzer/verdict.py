@@ -1,4 +1,4 @@
-"""PASS, PARTIAL, UNKNOWN, OVERSPENT or FAIL: one status per check, one for the run, and their JSON form (docs/ANALYZER.md)."""
+"""PASS, PARTIAL, UNKNOWN, OVERSPENT or FAIL: a status per check, one for the run, and their JSON (docs/ANALYZER.md)."""
 
 from __future__ import annotations
 
