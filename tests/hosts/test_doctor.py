@@ -98,7 +98,8 @@ def test_another_plan(lan: Any, make_plan: Any, tmp_path: Path) -> None:
     lan.enrol(make_plan(3, timing=PATIENT), tmp_path)
     cards = [Card.read(machine.folder / f"{machine.name}.card") for machine in lan.machines]
     (tmp_path / "signer/public").rename(tmp_path / "old")
-    accept(sign(make_plan(3, timing=PATIENT, noise={"sigma": 9.0}), cards, tmp_path / "signer"), lan.machines[1].folder)
+    public = sign(make_plan(3, timing=PATIENT, noise={"sigma": 9.0}), cards, tmp_path / "signer")
+    accept(public, lan.machines[1].folder, replace=True)
     serve(lan, 1)
     said = diagnosis(lan, 0, "user-1")
     assert "BAD user-1: plan: user-1 has another plan" in said
