@@ -203,7 +203,9 @@ def published(ctx: Context, state: State, peer: int, ticket: int, message: Publi
         # To accept is to vote: not before others said what they remember of this user.
         state, effects = election.ensure_checked(ctx, state, inputs)
         return state, [Reply(ticket, Published(False, durable.promised)), *effects]
-    taken, effects = result.epoch >= durable.promised, list[Effect]()
+    # One vote per epoch: an old disk can end a walk a second time, under the epoch of the first end.
+    voted = durable.result is not None and durable.result.epoch == result.epoch and durable.result.end != result.end
+    taken, effects = result.epoch >= durable.promised and not voted, list[Effect]()
     if taken and result != durable.result:
         state, effects = _journal(ctx, state, result, inputs)
     if not message.final:

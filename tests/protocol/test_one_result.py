@@ -143,3 +143,12 @@ def test_the_same_hop_taken_by_another_user_than_the_journal_says_means_an_old_d
     peer = next(user for user in sorted(asked) if (user != planned) is other)
     me.answer(asked[peer], NOWHERE._replace(taken=hop))
     assert [stop.code for stop in me.all(Stop)] == ([exits.OLD_DISK] if other else [])
+
+
+def test_nobody_votes_for_two_ends_of_one_epoch(user) -> None:
+    """An old disk can end a walk a second time under the same epoch: the first vote stands."""
+    me = user(HOLDER, 1).checked()
+    epoch = (0, me.ctx.start)
+    assert me.ask(0, Publish(Result(epoch, b"1" * 16, b""), False, False)).accepted
+    assert not me.ask(2, Publish(Result(epoch, b"2" * 16, b""), False, False)).accepted
+    assert me.state.durable.result.end == b"1" * 16
