@@ -10,10 +10,10 @@ from typing import Final
 import numpy as np
 from scipy.stats import chi2, norm
 
-from analyzer.chance import FALSE_ALARM, two_sided
+from analyzer.checks.randomness import FALSE_ALARM, two_sided
 from analyzer.errors import InputError
-from analyzer.judge import Analysis, analyze
-from analyzer.truth import Truth, read_truth
+from analyzer.read.truth import Truth, read_truth
+from analyzer.run import Analysis, analyze
 from analyzer.verdict import Check, Status, overall
 
 _LEAST_RUNS: Final = 2
@@ -42,12 +42,15 @@ def analyze_runs(
     colluders: Sequence[str] = (),
     max_colluders: int = 1,
     truth: Truth | None = None,
+    *,
+    is_user: bool = True,
 ) -> Analyses:
     """Every run directory is a run of its own; all other paths together are one more."""
     groups = [[path] for path in paths if is_run(path)]
     if loose := [path for path in paths if not is_run(path)]:
         groups.append(loose)
-    runs = tuple(analyze(group, plan, colluders, max_colluders, truth or _truth_of(group)) for group in groups)
+    who = (colluders, max_colluders)
+    runs = tuple(analyze(group, plan, *who, truth or _truth_of(group), is_user=is_user) for group in groups)
     first = runs[0].run
     for paths_of_run, analysis in zip(groups[1:], runs[1:], strict=True):
         if analysis.run.plan.hash != first.plan.hash:
@@ -69,7 +72,7 @@ def _together(runs: Sequence[Analysis]) -> list[Check]:
     errors = [
         np.array(run.utility.noise_error) / run.utility.noise_std
         for run in runs
-        if run.utility.noise_error is not None and run.utility.noise_std and run.run.plan.noise.mechanism == "gaussian"
+        if run.utility.noise_error is not None and run.utility.noise_std and run.run.plan.mechanism.by_exposure
     ]
     if len(errors) < _LEAST_RUNS:
         return []

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from network_dp.errors import UserError
 
-class InputError(ValueError):
+
+class InputError(UserError, ValueError):
     """The logs or the plan cannot be read as one run. The message is one sentence naming file and line."""
 
     def __init__(self, path: Path | str, line: int | None, what: str) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
-from analyzer.tables import Finding, Findings
+from analyzer.read.tables import Finding, Findings
 
 SCHEMA: Final = "network-dp/verdict/1"
 

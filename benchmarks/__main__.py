@@ -14,7 +14,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from benchmarks import analysis, guard, hops, memory, recovery, report, theory
+from benchmarks import analysis, guard, hops, memory, recovery, report, rounds, theory
 from benchmarks.bench import Bench
 from benchmarks.rows import Row
 
@@ -25,6 +25,7 @@ SECTIONS: Mapping[str, Callable[[Bench], list[Row]]] = {
     "cold": hops.cold,
     "large": hops.large,
     "memory": memory.memory,
+    "rounds": rounds.rounds,
     "recovery": recovery.recovery,
     "faults": theory.faults,
     "exposure": theory.exposure,

@@ -13,8 +13,8 @@ import time
 from pathlib import Path
 
 from benchmarks.bench import Bench
+from benchmarks.generated_logs import plan_text, write_run
 from benchmarks.rows import Row, Target, growth
-from tests.analyzer.generate import plan_text, write_run
 
 STEPS_PER_USER = 100
 PATIENCE_S = 300.0
@@ -47,7 +47,7 @@ def _main(folder: Path) -> None:
     from analyzer.analysis import analyze_runs
 
     started = time.process_time()
-    analyses = analyze_runs([folder])
+    analyses = analyze_runs([folder], is_user=False)
     taken = time.process_time() - started
     most_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     print(json.dumps({"seconds": taken, "gib": most_kib / 1024**2, "status": analyses.status.name}))

@@ -218,13 +218,15 @@ class Kept(Stream):
     """The same, with the C library asked to use freed blocks again, as our users ask it: the best bare stream."""
 
     async def connect(self) -> None:
-        from node.memory import keep_long_blocks  # not above: loading ``node`` chooses gRPC's poller, for every kind
+        from node.many.memory import (
+            keep_long_blocks,  # not above: loading ``node`` chooses gRPC's poller, for every kind
+        )
 
         keep_long_blocks()
         await super().connect()
 
 
-class Cold(Unary):
+class StreamClosed(Unary):
     """Connect, handshake, one call, close: at every hop (one credentials object for all of them)."""
 
     async def connect(self) -> None:
@@ -274,7 +276,7 @@ class Tls(Member):
             self.arrived(token)
 
 
-KINDS = {"unary": Unary, "synced": Synced, "stream": Stream, "kept": Kept, "cold": Cold, "tls": Tls}
+KINDS = {"unary": Unary, "synced": Synced, "stream": Stream, "kept": Kept, "cold": StreamClosed, "tls": Tls}
 
 
 async def _main(kind: str, seat: Seat) -> None:

@@ -13,7 +13,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from benchmarks.turns import Mark, Ring
-from coordinator_free_launcher.ports import free_ports
+from coordinator_free_launcher.local.ports import free_ports
+from node.environment import ONE_POLLER
 
 PATIENCE_S = 120.0
 ENDLESS = 10**9  # hops
@@ -47,9 +48,9 @@ def _stop(members: Sequence[subprocess.Popen[str]]) -> None:
 
 
 def _environment(*, tuned: bool) -> dict[str, str]:
-    """gRPC as it comes, or with the poller our users choose (``node``)."""
-    kept = {name: value for name, value in os.environ.items() if tuned or name != "GRPC_EXPERIMENTS"}
-    return {**kept, "GRPC_VERBOSITY": "NONE"}
+    """gRPC as it comes, or with the poller our users choose (``node.environment``)."""
+    kept = {name: value for name, value in os.environ.items() if name not in ONE_POLLER}
+    return {**kept, **(ONE_POLLER if tuned else {}), "GRPC_VERBOSITY": "NONE"}
 
 
 @contextmanager

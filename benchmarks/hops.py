@@ -14,7 +14,7 @@ from benchmarks.rows import Row, Target
 from benchmarks.town import Visit, launched, make_plan, make_run, start_all, until, vector_task, visits, walk
 from benchmarks.turns import Mark, Ring, Turns, paired, take_turns
 from network_dp.plan import Plan
-from node.zygote import LONG_WALK
+from node.many.zygote import LONG_WALK
 
 SMALL_BYTES = 100
 MIB = 1 << 20
@@ -64,7 +64,7 @@ def our_ring(
         def marks() -> Sequence[Mark]:
             return [(visit.time, visit.step) for visit in visits(run, "user-0")]
 
-        ring = Ring(name, list(launch.nursery.pids.values()), marks)
+        ring = Ring(name, list(launch.pool.pids.values()), marks)
         ring.pause()
         yield ring
 

@@ -9,7 +9,7 @@ from statistics import fmean
 from benchmarks.bench import Bench
 from benchmarks.rows import Row, Target, growth
 from benchmarks.town import launched, make_plan, make_run, start, until
-from coordinator_free_launcher.launch import Launch
+from coordinator_free_launcher.local.launch import Launch
 
 KIB_PER_MIB = 1024
 NEEDED_GIB = {2000: 16.0}  # beyond this nothing else of the machine should be needed
@@ -63,5 +63,5 @@ def memory(bench: Bench) -> list[Row]:
 
 
 def _private_row(name: str, launch: Launch) -> Row:
-    used_mib = fmean(private_kib(pid) / KIB_PER_MIB for pid in launch.nursery.pids.values())
+    used_mib = fmean(private_kib(pid) / KIB_PER_MIB for pid in launch.pool.pids.values())
     return Row("memory", name, used_mib, "MiB/user", target=MOST_MIB, better="low")

@@ -21,11 +21,12 @@ from typing import Any, Final
 
 import numpy as np
 
-from analyzer import chance, fresh, ledger, lineage, load, walk_law
-from analyzer.integrity import Run
+from analyzer.checks import fresh, randomness, walk_law
+from analyzer.checks.integrity import Run
+from analyzer.read import load
+from analyzer.reconstruct import increments, lineage
 from analyzer.verdict import Status
-from tests.analyzer.conftest import GRID, HISTOGRAM, SGD
-from tests.analyzer.generate import Faults, plan_text, write_run
+from benchmarks.generated_logs import GRID, HISTOGRAM, SGD, Faults, plan_text, write_run
 
 Cheat = Callable[[float], Faults]
 SIZES: Final = (5, 20, 50, 200)  # visits per user
@@ -38,8 +39,8 @@ def failed_checks(text: str, seed: int, faults: Faults) -> list[str]:
         write_run(Path(folder), text, seed, faults)
         logs = load.load([Path(folder)])
         tree = lineage.build(logs)
-        run = Run(logs, tree, ledger.build(tree, logs.plan.n))
-        found = [*walk_law.checks(run), *chance.checks(run), *fresh.checks(run)]
+        run = Run(logs, tree, increments.build(tree, logs.plan.n))
+        found = [*walk_law.checks(run), *randomness.checks(run), *fresh.checks(run)]
     return [check.id for check in found if check.status is Status.FAIL]
 
 

@@ -9,7 +9,7 @@ from statistics import median
 from benchmarks.bench import Bench
 from benchmarks.rows import Row
 from benchmarks.town import Visit, launched, make_plan, make_run, start, until, visits
-from coordinator_free_launcher.launch import Launch
+from coordinator_free_launcher.local.launch import Launch
 
 USERS = 5
 ROUNDS = 100_000  # never reached

@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from coordinator_free_launcher.bundle import user_folder
-from coordinator_free_launcher.launch import Launch, LaunchError, last_lines, read_run
-from coordinator_free_launcher.ports import with_free_ports
-from coordinator_free_launcher.provision import provision
+from coordinator_free_launcher.identity.bundle import user_folder
+from coordinator_free_launcher.identity.provision import provision
+from coordinator_free_launcher.local.launch import Launch, LaunchError, last_lines, read_run
+from coordinator_free_launcher.local.ports import with_free_ports
 from network_dp.plan import Plan
 from network_dp.plan_reader import from_dict
 
@@ -87,10 +87,10 @@ def launched(run: Path) -> Iterator[Launch]:
     try:
         yield launch
     finally:
-        for pid in list(launch.nursery.pids.values()):
+        for pid in list(launch.pool.pids.values()):
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-        launch.nursery.close()
+        launch.pool.close()
 
 
 def until(launch: Launch, what: str, condition: Callable[[], Any], patience_s: float = 300.0) -> None:

@@ -19,7 +19,7 @@ from typing import Final
 import grpc
 from cryptography import x509
 
-from coordinator_free_launcher.identity import IdentityError, certificate_pem, host_of, user_dns, user_name
+from coordinator_free_launcher.identity.certificates import IdentityError, certificate_pem, host_of, user_dns, user_name
 from network_dp.plan import User
 from node.app import moved
 from node.config import Bundle, read_bundle, spki_pin
@@ -52,14 +52,22 @@ class _IllError(Exception):
 
 
 def examine(folder: Path, answer_s: float = ANSWER_S) -> list[Diagnosis]:
-    """All findings about the user of a bundle and its peers, in plan order; peers are asked at the same time."""
+    """All findings about the user of a bundle and its peers, in plan order; peers are asked at the same time.
+
+    Where peers relay, nobody else needs to be reached."""
     bundle = read_bundle(folder)
     elsewhere = moved(bundle)
     users = bundle.public.plan.users
     places = [elsewhere.get(index, user.address) for index, user in enumerate(users)]
+    met = [i for i, user in enumerate(users) if _meets(bundle, user)]
     with ThreadPoolExecutor(max_workers=min(32, len(users))) as pool:
-        by_user = pool.map(lambda i: list(_examine_user(bundle, i, users[i], places[i], answer_s)), range(len(users)))
+        by_user = pool.map(lambda i: list(_examine_user(bundle, i, users[i], places[i], answer_s)), met)
         return [finding for findings in by_user for finding in findings]
+
+
+def _meets(bundle: Bundle, user: User) -> bool:
+    plan = bundle.public.plan
+    return plan.walk.control != "relay" or user.name in (bundle.name, *(plan.users[bundle.me].peers or ()))
 
 
 def _examine_user(bundle: Bundle, index: int, user: User, address: str, answer_s: float) -> Iterator[Diagnosis]:

@@ -12,25 +12,36 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
-from network_dp import gaussian
+from network_dp import gaussian, profile
 from network_dp.errors import require, require_whole
 from network_dp.moments import EXACT_STEPS, RECURSION_STEPS, Law, Task, log_moment
 
 Path = Literal["known", "hidden"]
+Accountant = Literal["tightest", "renyi"]  # renyi: of any length in a second, and with more noise
 
 # b = alpha (alpha - 1) Delta^2 / (2 sigma^2) is searched on a fixed grid, so that moments are shared between sigmas.
-_GRID = 0.05
+GRID = 0.05
 _LOWEST, _HIGHEST = -400, 160
-_LEAST_MU, _GREATEST_MU = 1e-140, 1e140  # Delta/sigma whose square is still a number; rounding up is safe
+LEAST_MU, GREATEST_MU = 1e-140, 1e140  # Delta/sigma whose square is still a number; rounding up is safe
 
 
 @dataclass(frozen=True)
 class NetworkBound:
-    """An ex-ante bound, the Renyi order that gave it (0 where no order was used) and, if infinite, the reason."""
+    """An ex-ante bound, which one it is, its Renyi order (0 where there is none) and, if infinite, the reason."""
 
     epsilon: float
     order: float
     reason: str
+    name: str = ""
+
+
+#: What bounds are called where people read them.
+PROFILE, RENYI, HIDDEN, CAPPED = (
+    "Gaussian profile averaged over paths",
+    "Renyi moments averaged over paths",
+    "subsampled Gaussian, path hidden",
+    "every contribution seen, as many as the cap allows",
+)
 
 
 def network_epsilon(
@@ -44,9 +55,11 @@ def network_epsilon(
     colluders: int = 1,
     cap: int | None = None,
     path: Path = "known",
+    accountant: Accountant = "tightest",
 ) -> float:
     """Epsilon of network DP for the uniform walk on the complete graph; see `network_bound`."""
-    return network_bound(task, n_users, n_steps, sigma, sensitivity, delta, released, colluders, cap, path).epsilon
+    size = (n_users, n_steps, sigma, sensitivity, delta, released, colluders, cap)
+    return network_bound(task, *size, path, accountant).epsilon
 
 
 def network_bound(
@@ -60,11 +73,14 @@ def network_bound(
     colluders: int = 1,
     cap: int | None = None,
     path: Path = "known",
+    accountant: Accountant = "tightest",
 ) -> NetworkBound:
     """Epsilon at `delta` of the view of any `colluders` users (1: a single observer), about any other user.
 
-    (alpha-1) eps_alpha <= ln E_path exp(b S_uv), because the Renyi moment is jointly convex and the path does not
-    depend on data; converted by Canonne, Kamath & Steinke 2020, Prop. 12, with the best order. Conditions: next
+    The least of two valid bounds. The path does not depend on data and may be revealed, so delta is at most the average
+    of the exact Gaussian one over all paths (`profile`; THEORY.md#profile), where that can be computed. And
+    (alpha-1) eps_alpha <= ln E_path exp(b S_uv), because the Renyi moment is jointly convex; converted by Canonne,
+    Kamath & Steinke 2020, Prop. 12, with the best order; accountant="renyi": this one alone. Conditions: next
     holder uniform over all users (also by colluders); "sgd": convex, beta-smooth, every step size at most 2/beta,
     projection on a convex set, sensitivity = 2 L. `cap`: contributions per user (later visits add noise only), which
     also bounds S by `cap`.
@@ -84,13 +100,21 @@ def network_bound(
         return NetworkBound(0.0, 0.0, "")
     if sigma == 0:
         return NetworkBound(math.inf, 0.0, "sigma is 0: there is no noise")
-    mu = max(sensitivity / sigma, _LEAST_MU)
-    if not mu <= _GREATEST_MU:
+    mu = max(sensitivity / sigma, LEAST_MU)
+    if not mu <= GREATEST_MU:
         return NetworkBound(math.inf, 0.0, "sigma is too small for the sensitivity: there is hardly any noise")
-    best = (_hidden if path == "hidden" else _known)(law, mu, delta)
+    # Hiding the path takes something away from the observer: what holds for a known path still does, and with few users
+    # or little noise it is better, or within the range of the accountant.
+    valid = []
+    if path == "hidden":
+        valid.append(_hidden(law, mu, delta))
+    if accountant == "tightest":
+        valid.append(NetworkBound(profile.epsilon(law, 1.0, mu, delta), 0.0, "", PROFILE))
+    if accountant == "renyi" or not profile.is_fine(law, delta) or math.isinf(valid[-1].epsilon):
+        valid.append(_renyi(law, mu, delta))
     if cap is not None:
-        by_cap = gaussian.epsilon(math.sqrt(cap) * mu, delta)
-        best = min(best, NetworkBound(by_cap, 0.0, ""), key=lambda bound: bound.epsilon)
+        valid.append(NetworkBound(gaussian.epsilon(math.sqrt(cap) * mu, delta), 0.0, "", CAPPED))
+    best = min(valid, key=lambda bound: bound.epsilon)
     if math.isinf(best.epsilon):
         return NetworkBound(math.inf, 0.0, "no Renyi order has a finite moment: sigma is too small")
     return best
@@ -99,35 +123,32 @@ def network_bound(
 def _hidden(law: Law, mu: float, delta: float) -> NetworkBound:
     from network_dp import hidden  # scipy's optimisation takes a while to import
 
-    value = hidden.epsilon(law.n_users, law.n_steps, mu, delta, law.colluders)
-    # Hiding the path takes something away from the observer: what holds for a known path still does, and with few users
-    # or little noise it is better, or within the range of the accountant.
-    return min(NetworkBound(value, 0.0, ""), _known(law, mu, delta), key=lambda bound: bound.epsilon)
+    return NetworkBound(hidden.epsilon(law.n_users, law.n_steps, mu, delta, law.colluders), 0.0, "", HIDDEN)
 
 
 @lru_cache(maxsize=100_000)
 def _cached_moment(law: Law, index: int, refine: bool) -> float:
-    return log_moment(law, math.exp(index * _GRID), refine)
+    return log_moment(law, math.exp(index * GRID), refine)
 
 
-def _known(law: Law, mu: float, delta: float) -> NetworkBound:
+def _renyi(law: Law, mu: float, delta: float) -> NetworkBound:
     """Best Renyi order, by a search over the grid of b. Any order is valid; a better one is only tighter."""
 
     def at(index: int, refine: bool = False) -> float:
         # Beyond 1/delta the conversion only gets worse; a lower order has a lower moment than the one used.
-        above_one = min(_order_above_one(index, mu), 1 / delta)
+        above_one = min(order_above_one(index, mu), 1 / delta)
         return gaussian.moment_to_epsilon(above_one, _cached_moment(law, index, refine), delta)
 
     best = least_index(at, _LOWEST, _HIGHEST)
     epsilon = at(best)
     if EXACT_STEPS < law.n_steps <= RECURSION_STEPS and math.isfinite(epsilon):
         epsilon = min(epsilon, at(best, refine=True))
-    return NetworkBound(epsilon, 1 + _order_above_one(best, mu), "")
+    return NetworkBound(epsilon, 1 + order_above_one(best, mu), "", RENYI)
 
 
-def _order_above_one(index: int, mu: float) -> float:
+def order_above_one(index: int, mu: float) -> float:
     """alpha - 1 > 0 with alpha (alpha - 1) mu^2 / 2 = b."""
-    ratio = 2 * math.exp(index * _GRID) / (mu * mu)
+    ratio = 2 * math.exp(index * GRID) / (mu * mu)
     return 2 * ratio / (1 + math.sqrt(1 + 4 * ratio))
 
 

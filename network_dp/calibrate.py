@@ -7,18 +7,20 @@ inflated by 1e-5 relative, so `sigma` and `steps` aim at delta / (1 + 1e-5).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from dataclasses import replace
 from typing import Literal
 
 from network_dp import bounds, gaussian
-from network_dp.errors import UnreachableError, require, require_whole
+from network_dp.errors import AccountingError, PlanError, UnreachableError, require, require_whole
 from network_dp.moments import Task
+from network_dp.plan import Noise, Plan
+from network_dp.promise import DISCRETE_INFLATION, aim, most_contributions, promised_epsilon
+from network_dp.search import least as least
 
 Topology = Literal["complete", "ring"]
 Privacy = Literal["network", "local"]
 
-DISCRETE_INFLATION = 1 + 1e-5
-_PRECISION = 1e-4
+_UPWARDS = 1.0 + 1e-12  # floating-point results are rounded towards more noise by this much
 
 
 def sigma(
@@ -85,13 +87,15 @@ def steps(
     colluders: int = 1,
     path: bounds.Path = "known",
 ) -> int:
-    """The largest number of steps T on the complete graph that stays (epsilon, delta)-DP with the given sigma."""
+    """The largest number of steps T on the complete graph that stays (epsilon, delta)-DP with the given sigma.
+
+    By the Renyi bound, for walks of any length in the same time; the tightest one may allow some more."""
     _check_target(epsilon, delta, sensitivity)
     aim = delta / DISCRETE_INFLATION
 
     def within(n_steps: int) -> bool:
-        value = bounds.network_epsilon(task, n_users, n_steps, sigma, sensitivity, aim, released, colluders, None, path)
-        return value <= epsilon
+        size = (n_users, n_steps, sigma, sensitivity, aim, released, colluders, None)
+        return bounds.network_epsilon(task, *size, path, accountant="renyi") <= epsilon
 
     if not within(1):
         raise UnreachableError(f"sigma = {sigma} is too small: even one step exceeds epsilon = {epsilon}")
@@ -145,6 +149,113 @@ def gamma(
     return high
 
 
+def calibrated_noise(plan: Plan) -> Noise:
+    """The plan's noise with its size filled in: the least that meets its target for ``min_live`` users, rounded up."""
+    noise = plan.noise
+    assert noise.epsilon is not None
+    calibrate = {"sigma": _plan_sigma, "scale": _plan_scale, "gamma": _plan_gamma}[plan.mechanism.size_key]
+    try:
+        size = {plan.mechanism.size_key: calibrate(plan, noise.epsilon)}
+        return replace(noise, **size)  # type: ignore[arg-type]  # every size is a float
+    except AccountingError as error:
+        raise PlanError(f"noise.epsilon = {noise.epsilon:g}: {error}") from None
+
+
+def _plan_sigma(plan: Plan, epsilon: float) -> float:
+    walk, noise = plan.walk, plan.noise
+    if plan.rounds is not None and noise.against == "network":
+        return _anonymous_sigma(plan, epsilon)
+    if noise.against == "local":
+        return sigma(epsilon, noise.delta, plan.sensitivity, privacy="local", n_contributions=_local_exposure(plan))
+    if not plan.task.has_walk_law:
+        raise PlanError(plan.task.without_law)
+    if noise.distance is not None:
+        from network_dp.graph_promise import promise_of
+
+        return promise_of(plan).sigma(epsilon, plan.sensitivity, aim(plan), noise.distance) * _UPWARDS
+    return sigma(
+        epsilon,
+        noise.delta,
+        plan.sensitivity,
+        topology="complete" if plan.topology.drawn else "ring",
+        task=plan.task.accounting,
+        n_users=walk.min_live,
+        n_steps=walk.steps,
+        n_rounds=walk.rounds,
+        released=walk.release == "all",
+        cap=plan.caps.contributions,
+        reissues=noise.reissues,
+    )
+
+
+def _anonymous_sigma(plan: Plan, epsilon: float) -> float:
+    """Least sigma of a hidden path or a masked sum: a search on what such a plan promises."""
+
+    def reached(size: float) -> float:
+        promised = promised_epsilon(replace(plan, noise=replace(plan.noise, sigma=size)))
+        return math.inf if promised is None else promised
+
+    return least(reached, epsilon, start=gaussian.sigma(epsilon, plan.noise.delta, plan.sensitivity))
+
+
+def _plan_contributions(plan: Plan) -> int:
+    """The most real contributions of one user, when each carries a noise of its own."""
+    most = most_contributions(plan)
+    if most is None:
+        raise PlanError(
+            'noise.against = "local": the walk may meet a user any number of times; give caps.contributions'
+        )
+    return most
+
+
+def _local_exposure(plan: Plan) -> int:
+    """How often one full noise covers a user against somebody who sees every message (THEORY.md#exposure-local)."""
+    if plan.in_one_round:
+        return _plan_contributions(plan) * plan.unit_count
+    if not plan.noise_rule.by_ledger:
+        return _plan_contributions(plan)
+    if not plan.noise.spread:
+        raise _no_local_ring()
+    return ((plan.walk.rounds or 0) + plan.noise.reissues) * (plan.n - 1)
+
+
+def _no_local_ring() -> PlanError:
+    return PlanError(
+        'noise.against = "local": on a ring most contributions travel without noise of their own, so there is no local '
+        'guarantee at any size; use noise.against = "network", or noise.spread = true'
+    )
+
+
+def _plan_scale(plan: Plan, epsilon: float) -> float:
+    """Pure DP, composed over K rounds and the re-issues: scale = (K + r) Delta / epsilon, for single numbers."""
+    if plan.noise.against == "local":
+        raise _no_local_ring()
+    return ((plan.walk.rounds or 0) + plan.noise.reissues) * plan.sensitivity / epsilon * _UPWARDS
+
+
+def _plan_gamma(plan: Plan, epsilon: float) -> float:
+    walk, buckets = plan.walk, plan.task.dimension
+    if plan.noise.against == "local":
+        # Each response is eps0-LDP with gamma = L / (e^eps0 + L - 1) (THEORY.md#histograms); pure DP adds up.
+        each = epsilon / _plan_contributions(plan)
+        size = buckets / (math.exp(min(each, 700.0)) + buckets - 1.0) * _UPWARDS
+    else:
+        size = gamma(
+            epsilon,
+            plan.noise.delta,
+            topology="complete" if plan.topology.drawn else "ring",
+            n_users=walk.min_live,
+            n_buckets=buckets,
+            n_rounds=walk.rounds,
+            n_steps=walk.steps,
+            released=walk.release == "all",
+            reissues=plan.noise.reissues,
+        )
+    if size > 1.0 - 2.0**-20:
+        raise PlanError(f"noise.epsilon = {epsilon:g}: reached only by answers that are all random; ask for less")
+    return size
+
+
 def _check_target(epsilon: float, delta: float, sensitivity: float) -> None:
     require(0 < epsilon < math.inf, f"epsilon must be positive and finite, got {epsilon}")
     require(0 < delta < 1, f"delta must lie strictly between 0 and 1, got {delta}")
@@ -153,35 +264,3 @@ def _check_target(epsilon: float, delta: float, sensitivity: float) -> None:
 
 def _check_topology(topology: str) -> None:
     require(topology in ("complete", "ring"), f'topology must be "complete" or "ring", got {topology!r}')
-
-
-def least(reached: Callable[[float], float], target: float, start: float) -> float:
-    """Least x, to 0.01 % and rounded up, with reached(x) <= target, for a decreasing function."""
-    low = high = start
-    below = above = reached(start)  # reached(low) > target >= reached(high), once both are found
-    while above > target:
-        low, below, high = high, above, 2 * high
-        if high > start * 2**60:
-            raise UnreachableError(f"no noise reaches epsilon = {target}")
-        above = reached(high)
-    while below <= target:
-        high, above, low = low, below, low / 2
-        if low < start * 2**-60:
-            return high
-        below = reached(low)
-    # Between them ln epsilon is nearly a line in ln x: aim a little beside where it meets the target, so that both ends
-    # close in. Every third step halves the gap, for functions that are no line.
-    side, turn = 1, 0
-    while high / low > 1 + _PRECISION:
-        middle = math.sqrt(low * high)
-        if turn % 3 < 2 and 0 < above < below < math.inf:
-            share = math.log(below / target) / math.log(below / above)
-            aimed = low * (high / low) ** share * (1 + side * _PRECISION / 3)
-            middle = min(max(aimed, low * (1 + _PRECISION / 9)), high / (1 + _PRECISION / 9))
-        value = reached(middle)
-        if value <= target:
-            high, above, side = middle, value, -1
-        else:
-            low, below, side = middle, value, 1
-        turn += 1
-    return high

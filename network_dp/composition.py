@@ -51,6 +51,15 @@ class Part(NamedTuple):
     times: int
 
 
+def connected(deltas: Floats, interval: float, lowest: int, times: int) -> Part:
+    """The law on the grid whose profile is `deltas` there, and in between a chord in e^epsilon: above a convex one."""
+    deltas = np.minimum.accumulate(deltas)
+    falls = -np.diff(deltas)
+    up = np.append(1 - deltas[0], falls / -math.expm1(-interval))
+    down = np.append(falls / math.expm1(interval), 0.0)
+    return Part(lowest, np.maximum(up - down, 0.0), float(deltas[-1]), times)
+
+
 @dataclass(frozen=True)
 class _Tilted:
     """r on the losses (first + i) h; `error`: |dr|_2; `factor`: what tilting may have taken away."""

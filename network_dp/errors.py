@@ -1,11 +1,19 @@
-"""Errors of the accountant: the caller asked for something that has no meaning."""
+"""What a user can put right: one base for all such errors, and those of the accountant."""
 
 from __future__ import annotations
 
 from numbers import Integral
 
 
-class AccountingError(ValueError):
+class UserError(Exception):
+    """Wrong input. The message is one sentence: what is wrong with what, and what is allowed or what to do."""
+
+
+class PlanError(UserError, ValueError):
+    """A plan that cannot be run; the message names the key, the value and what is allowed."""
+
+
+class AccountingError(UserError, ValueError):
     """Nonsense input. The message names the argument, its value and what is allowed."""
 
 

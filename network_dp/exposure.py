@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from network_dp.errors import AccountingError, require, require_whole
-from network_dp.exposure_rows import Rows, pooled_energy
+from network_dp.exposure_rows import ExposureRows, pooled_energy
 from network_dp.paths import Bools, Floats, Ints, Path, Task, make_path
 
 __all__ = [
@@ -100,7 +100,7 @@ def matrix(
     path = make_path(walk, n_users, task, released, contributing, step_sizes, noisy)
     members = _members(colluders, n_users)
     result = np.empty((n_users, n_users))
-    each = Rows(path)
+    each = ExposureRows(path)
     for u in range(n_users):
         result[u] = each.of(u)
     if members:
@@ -112,7 +112,7 @@ def rows(
     walk: ArrayLike, n_users: int, task: Task, released: bool = False, contributing: ArrayLike | None = None
 ) -> Iterator[Floats]:
     """`matrix` row by row, u = 0, 1, ...: for numbers of users whose matrix does not fit into memory."""
-    each = Rows(make_path(walk, n_users, task, released, contributing, None, None))
+    each = ExposureRows(make_path(walk, n_users, task, released, contributing, None, None))
     return (each.of(u) for u in range(n_users))
 
 

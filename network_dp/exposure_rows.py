@@ -20,7 +20,7 @@ from network_dp.paths import Bools, Floats, Ints, Path
 _DEPTH = 16  # neighbouring contributions that the table covers; in a uniform walk one cycle in 2^17 holds more
 
 
-class Rows:
+class ExposureRows:
     """Rows of the exposure of a path."""
 
     def __init__(self, path: Path) -> None:

@@ -34,26 +34,35 @@ def step_deltas(losses: Floats, rate: float, mu: float) -> Floats:
     return np.where(losses >= 0, upper, -np.expm1(-size) + np.exp(-size) * upper)
 
 
-def epsilon(n_users: int, n_steps: int, mu: float, delta: float, colluders: int = 1) -> float:
-    """Epsilon at `delta` of T steps; mu = Delta / sigma. Infinite if delta is below what the grid resolves."""
+def epsilon(n_users: int, n_steps: int, mu: float, delta: float, colluders: int = 1, known: float = 0.0) -> float:
+    """Epsilon at `delta` of T steps; mu = Delta / sigma. Infinite if delta is below what the grid resolves.
+
+    `n_users`: the least number that attended a step. `known`: the exposure of steps whose holder became known beside
+    the T hidden ones (an absence shows one): a Gaussian mechanism with mu sqrt(known), composed with them.
+    """
     require(n_users > colluders >= 1, f"need n_users > colluders >= 1, got {n_users} and {colluders}")
+    require(known >= 0, f"known must be >= 0, got {known}")
     rate = 1 / (n_users - colluders)
-    # Past `top` a step's delta, T times over, is far below the delta asked for; it becomes infinite loss.
-    top = 0.01
-    while step_deltas(np.array([top]), rate, mu)[0] * n_steps > delta * 1e-4 and top < 600:
-        top *= 1.1
+    top = _top(rate, mu, n_steps, delta)
     # Losses are rounded on a grid; composition adds T roundings of random sign, so the grid may grow as 1/sqrt(T).
     interval = max(min(1e-2 / math.sqrt(n_steps), top / 200), top / 200_000)
+    parts = [_part(rate, mu, top, interval, n_steps)]
+    if known > 0:
+        seen = math.sqrt(known) * mu
+        parts.append(_part(1.0, seen, _top(1.0, seen, 1, delta), interval, 1))
+    return composition.epsilon(parts, interval, delta)
+
+
+def _top(rate: float, mu: float, times: int, delta: float) -> float:
+    """Past it a step's delta, so many times over, is far below the delta asked for; it becomes infinite loss."""
+    top = 0.01
+    while step_deltas(np.array([top]), rate, mu)[0] * times > delta * 1e-4 and top < 600:
+        top *= 1.1
+    return top
+
+
+def _part(rate: float, mu: float, top: float, interval: float, times: int) -> composition.Part:
     count = math.ceil(top / interval)
     grid = np.arange(-count, count + 1)
     deltas = step_deltas(np.asarray(grid * interval, dtype=np.float64), rate, mu)
-    return composition.epsilon([_connected(deltas, interval, -count, n_steps)], interval, delta)
-
-
-def _connected(deltas: Floats, interval: float, lowest: int, times: int) -> composition.Part:
-    """The law on the grid whose profile is `deltas` there, and in between a chord in e^epsilon: above a convex one."""
-    deltas = np.minimum.accumulate(deltas)
-    falls = -np.diff(deltas)
-    up = np.append(1 - deltas[0], falls / -math.expm1(-interval))
-    down = np.append(falls / math.expm1(interval), 0.0)
-    return composition.Part(lowest, np.maximum(up - down, 0.0), float(deltas[-1]), times)
+    return composition.connected(deltas, interval, -count, times)

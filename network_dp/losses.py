@@ -6,13 +6,14 @@ constant and the slope's own steepness bounds the smoothness (THEORY.md#sgd-rows
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from network_dp.plan import SgdTask
+from network_dp.task_spec import SgdTask, TaskSpec
 
 Scores = NDArray[np.float64]
 
@@ -34,6 +35,28 @@ def loss_of(spec: SgdTask) -> Loss:
             return Loss(_squared, _squared_slope, binary=False)
         case "smoothed_hinge":
             return _smoothed_hinge(spec.smoothing)
+
+
+Grade = Callable[[Scores], tuple[float, float]]
+
+
+def grader(task: TaskSpec, rows: Scores, labels: Scores) -> Grade | None:
+    """Loss and accuracy of a model on a test set (a loss on numbers has no accuracy); None where the task learns no
+    model of such rows."""
+    if not isinstance(task, SgdTask) or rows.shape[1] != task.features:
+        return None
+    rows = np.hstack([rows, np.ones((len(rows), int(task.intercept)))])
+    rows = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-300)
+    loss, bound = loss_of(task), task.label_bound
+    labels = np.where(labels > 0, 1.0, -1.0) if loss.binary else np.clip(labels, -bound, bound)
+
+    def grade(model: Scores) -> tuple[float, float]:
+        scores = rows @ model
+        return float(np.mean(loss.value(scores, labels))), float(
+            np.mean(labels * scores > 0)
+        ) if loss.binary else math.nan
+
+    return grade
 
 
 def _logistic(z: Scores, y: Scores) -> Scores:

@@ -9,27 +9,32 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, fields
 from functools import cached_property
 from typing import Any, Literal
 
+from network_dp.errors import PlanError as PlanError
+from network_dp.mechanism import MECHANISMS, Mechanism, MechanismKind
+from network_dp.model_spec import ModelTask as ModelTask
 from network_dp.noise_rule import NoiseRule
-from network_dp.topology import TOPOLOGIES, Topology, TopologyKind
+from network_dp.task_rules import READING_KEYS
+from network_dp.task_spec import CustomTask as CustomTask
+from network_dp.task_spec import HistogramTask as HistogramTask
+from network_dp.task_spec import SgdTask as SgdTask
+from network_dp.task_spec import SumTask as SumTask
+from network_dp.task_spec import TaskSpec as TaskSpec
+from network_dp.topology import TOPOLOGIES, Graph, Peers, Topology, TopologyKind, Weights
 
 Release = Literal["all", "holder"]
 Durability = Literal["machine", "process"]
-Mechanism = Literal["gaussian", "laplace", "rr"]
 Against = Literal["network", "local"]
 PastCap = Literal["noise", "forward"]
-Rows = Literal["average", "per_visit"]
+Path = Literal["known", "hidden"]
+ProtocolKind = Literal["walk", "masked_sum"]
+Control = Literal["direct", "relay"]
 
 SCHEMA = 1
-
-
-class PlanError(ValueError):
-    """A plan that cannot be run; the message names the key, the value and what is allowed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +46,17 @@ class User:
     bind: str | None = None
     data: str | None = None
     key: str | None = None  # SHA-256 of the public key (SPKI, DER), hex: pinned by provisioning
+    round_key: str | None = None  # X25519 public key for anonymous rounds, hex: pinned by provisioning
+    peers: tuple[str, ...] | None = None  # on a graph: whom it may hand the token to, and get it from
 
 
 @dataclass(frozen=True, slots=True)
 class Walk:
-    """How the token moves. Ring: ``rounds`` K. Complete graph: ``steps`` T."""
+    """How the token moves. Ring: ``rounds`` K. Complete graph, graph of peers: ``steps`` T.
+
+    On a graph ``weights`` say how a holder draws among its peers, and ``control`` how users that are no peers ask each
+    other where the token is and vote: over ``direct`` connections, or by a ``relay`` of peers.
+    """
 
     topology: TopologyKind
     rounds: int | None
@@ -55,89 +66,30 @@ class Walk:
     min_live: int
     durability: Durability
     log_values: bool
+    path: Path = "known"  # hidden: nobody learns who holds the token, by anonymous rounds
+    protocol: ProtocolKind = "walk"  # masked_sum: no token, one anonymous round in which everybody speaks
+    weights: Weights | None = None
+    control: Control | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class SumTask:
-    """Sum or mean of vectors with every coordinate in [lower, upper]; ``norm`` bounds the L2 norm instead.
+class Rounds:
+    """Anonymous rounds: what they withstand, and how fast they go.
 
-    ``rows``: what several rows of one user mean. "average": each row is clipped, and their average is the user's one
-    value, the same at every visit. "per_visit": visit k contributes row k, after the last row the first again.
+    ``colluders``: how many users may pool what they see. ``beat_ms``: blocks leave on this beat, the same for all.
+    ``known_steps``: so many steps may become known by an absence within the promise. ``attempts``: how often a masked
+    sum may be tried, each with fresh noise.
     """
 
-    kind: Literal["sum", "mean"]
-    dimension: int
-    lower: float
-    upper: float
-    norm: float | None
-    rows: Rows = "average"
-
-
-@dataclass(frozen=True, slots=True)
-class HistogramTask:
-    """Counts over buckets 0 .. buckets-1; a row is one bucket index.
-
-    ``rows``: "average" contributes the shares of the user's rows in the buckets (randomised response takes one row
-    only); "per_visit": visit k contributes row k, after the last row the first again.
-    """
-
-    kind: Literal["histogram"]
-    buckets: int
-    rows: Rows = "average"
+    colluders: int
+    beat_ms: float
+    known_steps: int
+    attempts: int
 
     @property
-    def dimension(self) -> int:
-        return self.buckets
-
-
-@dataclass(frozen=True, slots=True)
-class SgdTask:
-    """Projected noisy SGD on a convex loss; rows are scaled to unit L2 norm (THEORY.md#sgd-rows)."""
-
-    kind: Literal["sgd"]
-    loss: Literal["logistic", "ridge", "smoothed_hinge"]
-    features: int
-    intercept: bool
-    step_size: float
-    schedule: Literal["constant", "inverse_sqrt"]
-    radius: float | None
-    label_bound: float  # ridge: |y| <= label_bound
-    smoothing: float  # smoothed hinge: width of the quadratic part
-
-    @property
-    def dimension(self) -> int:
-        return self.features + int(self.intercept)
-
-    @property
-    def lipschitz(self) -> float:
-        """L on unit-norm rows: 1 for logistic and smoothed hinge, radius + label_bound for ridge."""
-        if self.loss == "ridge":
-            assert self.radius is not None
-            return self.radius + self.label_bound
-        return 1.0
-
-    @property
-    def smoothness(self) -> float:
-        """beta on unit-norm rows: 1/4 logistic, 1 ridge, 1/smoothing for the smoothed hinge."""
-        return {"logistic": 0.25, "ridge": 1.0, "smoothed_hinge": 1.0 / self.smoothing}[self.loss]
-
-    def eta(self, step: int) -> float:
-        """Step size at 1-based step t: constant, or step_size / sqrt(t)."""
-        return self.step_size if self.schedule == "constant" else self.step_size / math.sqrt(step)
-
-
-@dataclass(frozen=True, slots=True)
-class CustomTask:
-    """A task of the user's own: ``factory`` is "module:callable", importable where the node runs."""
-
-    kind: Literal["custom"]
-    factory: str
-    dimension: int
-    sensitivity: float
-    options: Mapping[str, str | int | float | bool] = field(default_factory=dict)
-
-
-TaskSpec = SumTask | HistogramTask | SgdTask | CustomTask
+    def shufflers(self) -> int:
+        """Labels pass through so many users: one more than can collude."""
+        return self.colluders + 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,10 +98,11 @@ class Noise:
 
     ``sigma`` is the std of one full Gaussian noise in data units (SGD: on the gradient), ``scale`` Laplace's b,
     ``gamma`` the lie probability of randomised response. ``grid`` is the public fixed-point step. ``reissues``: how
-    often a ring may lose its token and take it up again within the promise (docs/adr/0019).
+    often a ring may lose its token and take it up again within the promise (docs/adr/0019). ``distance``: on a graph
+    the promise is for users so many hops apart or more; who is nearer is trusted.
     """
 
-    mechanism: Mechanism
+    mechanism: MechanismKind
     sigma: float | None
     scale: float | None
     gamma: float | None
@@ -159,10 +112,17 @@ class Noise:
     spread: bool
     grid: float | None
     reissues: int
+    distance: int | None = None
 
     @property
     def calibrated(self) -> bool:
-        return {"gaussian": self.sigma, "laplace": self.scale, "rr": self.gamma}[self.mechanism] is not None
+        return self.size is not None
+
+    @property
+    def size(self) -> float | None:
+        """Of the mechanism; None until it is calibrated."""
+        sizes = {"sigma": self.sigma, "scale": self.scale, "gamma": self.gamma}
+        return sizes[MECHANISMS[self.mechanism].size_key]
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,6 +207,7 @@ class Plan:
     timing: Timing
     users: tuple[User, ...]
     insecure_seed: int | None
+    rounds: Rounds | None = None  # None: the walk's own protocol, with a known path
 
     @property
     def n(self) -> int:
@@ -259,8 +220,18 @@ class Plan:
     @cached_property
     def topology(self) -> Topology:
         """The walk's shape, with its rules."""
-        kind = TOPOLOGIES[self.walk.topology]
-        return kind(self.n, self.index(self.walk.starter), getattr(self.walk, kind.length_key))
+        kind, walk = TOPOLOGIES[self.walk.topology], self.walk
+        length = getattr(walk, kind.length_key)
+        return kind.of(self.n, self.index(walk.starter), length, self._peers, walk.weights or "metropolis")
+
+    @property
+    def _peers(self) -> Peers:
+        return tuple(tuple(sorted(map(self.index, user.peers or ()))) for user in self.users)
+
+    @cached_property
+    def mechanism(self) -> Mechanism:
+        """How contributions are hidden, with its rules and its size."""
+        return MECHANISMS[self.noise.mechanism](self.noise.size)
 
     @property
     def total_steps(self) -> int:
@@ -269,7 +240,7 @@ class Plan:
     @cached_property
     def noise_rule(self) -> NoiseRule:
         """How much noise each hop owes. On a ring one noise serves all users, where it is simply added to a sum."""
-        by_ledger = not self.topology.drawn and self.noise.mechanism != "rr" and not isinstance(self.task, SgdTask)
+        by_ledger = not self.topology.drawn and self.mechanism.additive and self.task.additive
         return NoiseRule(self.unit_count, int(self.noise.spread), by_ledger)
 
     @property
@@ -301,37 +272,51 @@ class Plan:
         non-negative numbers with sum 1 are at most sqrt(2) apart. So ``rows`` does not enter.
         For randomised response it is not used (the accountant works on the mechanism itself).
         """
-        task, grid = self.task, self.noise.grid or 0.0
-        match task:
-            case SumTask():
-                if task.norm is not None:
-                    return 2.0 * task.norm + math.sqrt(task.dimension) * grid
-                low, high = grid_bounds(task.lower, task.upper, grid)
-                return math.sqrt(task.dimension) * (high - low)
-            case HistogramTask():
-                return math.sqrt(2.0)
-            case SgdTask():
-                return 2.0 * task.lipschitz + math.sqrt(task.dimension) * grid
-            case CustomTask():
-                return task.sensitivity + math.sqrt(task.dimension) * grid
+        return self.task.sensitivity_on(self.noise.grid or 0.0)
 
     @property
     def unit_count(self) -> int:
-        """How many noise components make one full noise: n - 1 on a spread ring, else 1 (THEORY.md#ring-spread)."""
+        """How many noise components make one full noise: n - 1 on a spread ring (THEORY.md#ring-spread), in a masked
+        sum the honest users of the least attendance (THEORY.md#masked-sum), else 1."""
+        if self.rounds is not None and self.in_one_round:
+            return self.walk.min_live - self.rounds.colluders
         return self.n - 1 if self.noise.spread else 1
 
     @property
-    def unit_sigma(self) -> float:
-        """Std of one noise component in data units."""
-        assert self.noise.sigma is not None
-        return self.noise.sigma / math.sqrt(self.unit_count)
+    def graph(self) -> Graph | None:
+        """The graph of peers, where users list theirs; None where a topology knows who may come next by itself."""
+        return self.topology if isinstance(self.topology, Graph) else None
+
+    @property
+    def path_known(self) -> bool:
+        """Must a promise assume that everybody knows who held the token when?"""
+        return self.walk.path == "known"
+
+    @property
+    def in_one_round(self) -> bool:
+        """Does everybody speak once, at the same time, instead of a token that walks?"""
+        return self.walk.protocol == "masked_sum"
+
+    @property
+    def unit_size(self) -> float:
+        """Size of one noise component in data units: a Gaussian's standard deviation, Laplace's scale."""
+        return self.mechanism.unit_size(self.unit_count)
 
     @cached_property
     def hash(self) -> str:
         """SHA-256 over the canonical JSON of all that binds the users; addresses, data paths and waits are left out."""
         body = asdict(self)
         body["schema"] = SCHEMA
+        body["task"] = {k: v for k, v in body["task"].items() if v is not None or k not in READING_KEYS}
         body["users"] = [{"name": user.name, "key": user.key} for user in self.users]
+        if self.rounds is None:  # a plan with a known path binds what it always did
+            del body["rounds"], body["walk"]["path"], body["walk"]["protocol"]
+        else:
+            body["round_keys"] = [user.round_key for user in self.users]
+        if self.topology.listed:
+            body["peers"] = self._peers
+        else:
+            del body["walk"]["weights"], body["walk"]["control"], body["noise"]["distance"]
         for hint in ("timing", "run_number"):
             del body[hint]
         text = json.dumps(body, sort_keys=True, separators=(",", ":"), allow_nan=False)
@@ -343,13 +328,6 @@ class Plan:
         return hashlib.sha256(f"network-dp run {self.hash} {self.run_number}".encode()).hexdigest()
 
 
-def grid_bounds(lower: float, upper: float, grid: float) -> tuple[float, float]:
-    """[lower, upper] widened outwards onto the grid, so that clipping in integers is exact."""
-    if grid == 0.0:
-        return lower, upper
-    return math.floor(lower / grid) * grid, math.ceil(upper / grid) * grid
-
-
 def as_dict(plan: Plan) -> dict[str, Any]:
     """The plan as nested plain values, in file order (used to write it and to show it)."""
 
@@ -359,7 +337,8 @@ def as_dict(plan: Plan) -> dict[str, Any]:
     top: dict[str, Any] = {"schema": SCHEMA, "name": plan.name, "run_number": plan.run_number}
     if plan.insecure_seed is not None:
         top["insecure_seed"] = plan.insecure_seed
-    for part in ("walk", "task", "noise", "caps", "timing"):
-        top[part] = table(getattr(plan, part))
+    for part in ("walk", "task", "noise", "caps", "timing", "rounds"):
+        if getattr(plan, part) is not None:
+            top[part] = table(getattr(plan, part))
     top["users"] = [table(user) for user in plan.users]
     return top

@@ -1,4 +1,4 @@
-"""The paper's formulas AS PRINTED, for its figures and for comparison only (THEORY.md#printed).
+"""Formulas of the paper, and of others on graphs, AS PRINTED, for figures and comparison only (THEORY.md#printed).
 
 Several are wrong. Nothing that calibrates, promises or judges may import this module (a test checks it); every function
 says in its first lines what is wrong and which function to use instead.
@@ -9,7 +9,12 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import NDArray
+
 from network_dp.errors import require
+
+Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -232,3 +237,44 @@ def effective_users(n_users: int, colluders: int) -> float:
     Wrong for Thm 3: always forwarding to u raises u's exposure. Use `colluders=` of `bounds.network_epsilon`.
     """
     return n_users / colluders
+
+
+def random_walk(order: float, transition: Floats, n_steps: int, sigma: float, sensitivity: float) -> Floats:
+    """Cyffers, Bellet & Upadhyay (ICML 2024), Thm 3: Renyi DP of every pair on a graph,
+
+    alpha Delta^2 T / (sigma^2 n) [(1/n) sum_{t <= T} 1/t + L_uv], L = -ln(I - W + 11'/n), W symmetric.
+
+    Wrong with a known path: it assumes that nobody knows from whom a token comes, counts T/n contributions, an
+    expectation, and adds the contributions of one cycle. Use `graph_walk` and `graph_pairs`.
+    """
+    n = len(transition)
+    values, vectors = np.linalg.eigh(transition - np.full((n, n), 1 / n))
+    communicability = (vectors * -np.log(1 - values)) @ vectors.T
+    harmonic = float(np.sum(1 / np.arange(1, n_steps + 1)))
+    return np.asarray(order * sensitivity**2 * n_steps / (sigma**2 * n) * (harmonic / n + communicability))
+
+
+def random_walk_at(transition: Floats, n_steps: int, sigma: float, sensitivity: float, delta: float) -> Floats:
+    """Epsilon of `random_walk` for every pair, at the best order. Wrong as it is."""
+    each = random_walk(1.0, transition, n_steps, sigma, sensitivity)
+    orders = 1 + np.geomspace(1e-2, 1e4, 1201)
+    loss = np.log1p(-1 / orders) - (math.log(delta) + np.log(orders)) / (orders - 1)
+    return np.asarray(np.maximum(np.min(orders * each[..., None] + loss, axis=-1), 0.0))
+
+
+def gossip_exposure(weights: Floats, n_rounds: int, observer: int) -> Floats:
+    """Muffliato (Cyffers, Even, Bellet & Massoulie, NeurIPS 2022), Thm 1: exposure of every user u to the observer v,
+
+    sum over rounds t < T and neighbours w of v of (W^t)_uw^2 / |(W^t)_w|^2.
+
+    Wrong: what v receives in different rounds shares the same noises, so that the parts do not add up to what all of it
+    shows together. Use `gossip.joint_exposure`.
+    """
+    power, total = np.eye(len(weights)), np.zeros(len(weights))
+    neighbours = np.flatnonzero((weights[observer] > 0) & (np.arange(len(weights)) != observer))
+    for _ in range(n_rounds):
+        seen = power[neighbours]
+        total += np.sum(seen**2 / np.sum(seen**2, axis=1, keepdims=True), axis=0)
+        power = power @ weights
+    total[observer] = 0.0
+    return total

@@ -1,4 +1,4 @@
-"""The path-averaged Gaussian profile: the tightest ex-ante bound here, for walks up to 30 000 steps.
+"""The path-averaged Gaussian profile: the tightest ex-ante bound for a known path (THEORY.md#profile).
 
 Given the path, v's view is dominated by a Gaussian mechanism with mu = (Delta/sigma) sqrt(S); the path does not depend
 on data and may be revealed, and delta_G grows with mu, so for every S^ >= S
@@ -11,8 +11,8 @@ the z-domain a quotient of power series; coefficient T comes from a Cauchy sum o
 S^ by one inverse FFT. The sum also picks up coefficients T + N, T + 2N, .., damped: laws of longer walks, positive
 measures that only add to delta. `lost`, what must be added to delta, is
 
-* the mass of terms left out: at most one cycle per step, each leaving out at most the worst row's rest (what is kept is
-  rounded up: masses above the exact ones only add to delta);
+* the mass of terms left out: at most one cycle per step, each leaving out at most the worst row's rest, and cycles of
+  41 n/c steps and more (what is kept is rounded up: masses above the exact ones only add to delta);
 * P(S^ > grid) <= E exp(b S^ - b grid), by the recursion with real b;
 * floating-point error. Each stage of an FFT multiplies by a root of unity (good to 2 u) and adds: a relative error of
   at most 8 u for what flows through, so log2 N stages give eta = 8 u log2 N, in the 2-norm (Higham 2002, Thm 24.2,
@@ -31,7 +31,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 
 import numpy as np
@@ -39,31 +39,41 @@ from numpy.typing import NDArray
 from scipy.fft import fft
 from scipy.optimize import brentq
 
-from network_dp import gaussian
+from network_dp import gaussian, law_cache
 from network_dp.errors import require
-from network_dp.moments import RECURSION_STEPS, Kernel, Law, Rows, binomial_rows, cycle_kernel, log_share, solve
+from network_dp.law_cache import STEPS, ExposureLaw
+from network_dp.moments import Kernel, Law, Rows, binomial_rows, cycle_kernel, log_share, solve
 from network_dp.rounding import UNIT, halving_sum
 
 Floats = NDArray[np.float64]
 Complexes = NDArray[np.complex128]
+Ints = NDArray[np.int64]
 
-_STEP = 1 / 512  # grid of exposures
+_BINS = 4096  # the grid of exposures is as fine as so many bins allow, among `STEPS`
 _TILTS = (1.0, 2.0, 4.0, 6.0, 8.0, 12.0)
 _ALIAS = 14.0  # the next law that a Cauchy sum picks up is damped by e^-14
 _NEGLIGIBLE = 1e-17
+_USELESS = 1e9  # an epsilon that protects nobody
+_LONGEST = 41.5  # a cycle of so many times n/c steps has probability below 1e-18
+LONGEST_WALK = (1 << 17) - 1
+_WORK = 6e8  # points of all transforms, and terms of all kernels, that are worth their time: some 15 s
+
+Progress = Callable[[float], None]  # is told the share that is done
+
+
+def _silent(share: float) -> None:
+    pass
 
 
 @dataclass(frozen=True)
-class ExposureLaw:
-    """Law of a rounded-up exposure: P(S^ = exposure[k]) = probability[k]; `lost` must be added to every delta."""
-
-    exposure: Floats
-    probability: Floats
-    lost: float
+class _Watched:
+    law: Law
+    progress: Progress = field(compare=False)
 
 
+@lru_cache(maxsize=1024)
 def epsilon(law: Law, sigma: float, sensitivity: float, delta: float) -> float:
-    """Epsilon at `delta`; infinite where delta is below the numerical resolution."""
+    """Epsilon at `delta`; infinite where delta is below the numerical resolution, or the walk too long for it."""
     require(sigma > 0 and sensitivity >= 0, f"need sigma > 0 and sensitivity >= 0, got {sigma} and {sensitivity}")
     spread = exposure_law(law)
     if delta <= 2 * spread.lost:
@@ -79,40 +89,62 @@ def epsilon(law: Law, sigma: float, sensitivity: float, delta: float) -> float:
     high = 1.0
     while excess(high) > 0:
         high *= 2
+        if high > _USELESS:
+            return math.inf
     root = float(brentq(excess, 0.0, high, rtol=1e-9, xtol=1e-12))
-    return root * (1 + 1e-8)  # the root is found to 1e-9: round up
+    return root * (1 + 1e-8) + 1e-11  # the root is found to 1e-9 and 1e-12: round up
 
 
-def sigma(law: Law, epsilon_target: float, sensitivity: float, delta: float) -> float:
-    """Least sigma, to 0.01 % and rounded up, that meets a target."""
-    require(epsilon_target > 0, f"epsilon must be positive, got {epsilon_target}")
-    low = high = gaussian.sigma(epsilon_target, delta, sensitivity)
-    require(math.isfinite(epsilon(law, high, sensitivity, delta)), f"delta = {delta} is below the resolution")
-    while epsilon(law, high, sensitivity, delta) > epsilon_target:
-        low, high = high, 2 * high
-    while low > 1e-9 * high and epsilon(law, low, sensitivity, delta) <= epsilon_target:
-        low, high = low / 2, low
-    while high / low > 1.0001:
-        middle = math.sqrt(low * high)
-        low, high = (low, middle) if epsilon(law, middle, sensitivity, delta) <= epsilon_target else (middle, high)
-    return high
+def deltas(law: Law, sigma: float, sensitivity: float, epsilons: Floats) -> Floats:
+    """Delta at every epsilon, `lost` included; 1 where nothing is known."""
+    spread = exposure_law(law)
+    seen = spread.probability > 0
+    mus = np.sqrt(spread.exposure[seen]) * sensitivity / sigma
+    averaged = [float(spread.probability[seen] @ gaussian.deltas(mus, value)) for value in epsilons.tolist()]
+    return np.minimum(np.array(averaged) * (1 + 1e-9) + spread.lost, 1.0)
 
 
-@lru_cache(maxsize=8)
-def exposure_law(law: Law) -> ExposureLaw:
-    """The law of S^ over the uniform walk."""
-    require(1 <= law.n_steps <= RECURSION_STEPS, f"n_steps must lie between 1 and {RECURSION_STEPS}")
-    log_s, waves, kernel_at, left_out, terms = _sum_terms(law) if law.task == "sum" else _sgd_terms(law)
-    bins, beyond = _grid(law, kernel_at)
+def is_fine(law: Law, delta: float) -> bool:
+    """Is the profile's own error so small, its grid so fine, that no other bound here needs to be looked at?"""
+    spread = exposure_law(law)
+    return spread.lost <= delta / 10 and spread.step < STEPS[-1]
+
+
+def exposure_law(law: Law, progress: Progress = _silent) -> ExposureLaw:
+    """The law of S^ over the uniform walk; computed once, then remembered, on disk too (`law_cache`)."""
+    return _exposure_law(_Watched(law, progress))
+
+
+@lru_cache(maxsize=16)
+def _exposure_law(wanted: _Watched) -> ExposureLaw:
+    found = law_cache.read(wanted.law)
+    if found is None:
+        found = computed_law(wanted.law, wanted.progress)
+        law_cache.write(wanted.law, found)
+    return found
+
+
+def computed_law(law: Law, progress: Progress = _silent) -> ExposureLaw:
+    """The law of S^, from scratch. Where it would take too long, nothing is known: all of it is lost."""
+    require(law.n_steps >= 1, "a walk without steps has no exposure")
+    if law.n_steps > LONGEST_WALK:
+        return law_cache.OUT_OF_REACH
+    terms = _sum_terms(law) if law.task == "sum" else _sgd_terms(law)
+    circle = _Circle(law, terms.log_s, terms.most)
+    affordable = 2 * _WORK / (circle.size + terms.count)
+    step, bins, beyond = _grid(law, terms, min(_BINS, affordable))
+    if bins > affordable:
+        return law_cache.OUT_OF_REACH
     spectrum = np.empty(bins // 2 + 1, dtype=np.complex128)
-    roots = np.exp(2j * np.pi * np.arange(bins) / bins)
-    circle = _Circle(law, log_s, terms)
+    roots, waves = np.exp(2j * np.pi * np.arange(bins) / bins), terms.waves(step)
     rounding = math.sqrt(bins) * (circle.error(*waves(0, roots)) + _fft_error(bins))
     for k in range(bins // 2 + 1):
         spectrum[k] = circle.coefficient(*waves(k, roots))
+        if k % 64 == 0:
+            progress(2 * k / bins)
     probability = np.asarray(np.fft.irfft(np.conj(spectrum), bins), dtype=np.float64)
-    lost = beyond + (law.n_steps + 1) * left_out + rounding
-    return ExposureLaw(np.arange(bins, dtype=np.float64) * _STEP, np.maximum(probability, 0.0), lost)
+    lost = beyond + (law.n_steps + 1) * terms.left_out + rounding
+    return ExposureLaw(step, np.maximum(probability, 0.0), lost)
 
 
 def _fft_error(size: int, terms: int = 0) -> float:
@@ -122,17 +154,34 @@ def _fft_error(size: int, terms: int = 0) -> float:
 
 # frequency, roots of unity -> kernel k(j) and, where it is not s^t, closing end(t); 0 <= j, t <= T
 Waves = Callable[[int, Complexes], tuple[Complexes, Complexes | None]]
-RealKernel = Callable[[float], Kernel]
 
 
-def _grid(law: Law, kernel_at: RealKernel) -> tuple[int, float]:
-    """Number of bins (a power of two) and a bound on the probability beyond them."""
-    logs = {tilt: solve(law, kernel_at(tilt), refine=True) for tilt in _TILTS}
-    bins = 512
+@dataclass(frozen=True)
+class _Terms:
+    """The terms of a renewal equation, by step of the grid: at every frequency, and with a real tilt."""
+
+    log_s: float
+    waves: Callable[[float], Waves]
+    kernel_at: Callable[[float, float], Kernel]  # step of the grid, tilt
+    left_out: float  # the most probability that a cycle leaves out
+    most: int  # terms that are added up to one entry of the kernel
+    count: int  # of all terms
+
+
+def _grid(law: Law, terms: _Terms, most: float) -> tuple[float, int, float]:
+    """Step, number of bins (a power of two) and a bound on the probability beyond: as fine as `most` bins allow."""
+    step, bins, _ = _bins(law, terms, 1 / 512)
+    reach = step * bins
+    return _bins(law, terms, next((step for step in STEPS if reach / step <= most), STEPS[-1]))
+
+
+def _bins(law: Law, terms: _Terms, step: float) -> tuple[float, int, float]:
+    logs = {tilt: solve(law, terms.kernel_at(step, tilt), refine=True) for tilt in _TILTS}
+    bins = 256
     while True:
-        beyond = min(math.exp(min(value - tilt * bins * _STEP, 0.0)) for tilt, value in logs.items())
-        if beyond <= 1e-11 or bins >= 1 << 17:
-            return bins, beyond
+        beyond = min(math.exp(min(value - tilt * bins * step, 0.0)) for tilt, value in logs.items())
+        if beyond <= 1e-11 or bins >= law_cache.MOST_BINS:
+            return step, bins, beyond
         bins *= 2
 
 
@@ -142,11 +191,11 @@ class _Circle:
     def __init__(self, law: Law, log_s: float, terms: int) -> None:
         self._law = law
         self._terms = terms
-        self._size = 1 << (2 * (law.n_steps + 1) - 1).bit_length()
-        self._log_radius = -_ALIAS / self._size
+        self.size = 1 << (2 * (law.n_steps + 1) - 1).bit_length()
+        self._log_radius = -_ALIAS / self.size
         self._damp = np.exp(self._log_radius * np.arange(law.n_steps + 1))
-        self._z = np.exp(self._log_radius - 2j * np.pi * np.arange(self._size) / self._size)
-        self._pick = np.exp(2j * np.pi * ((np.arange(self._size) * law.n_steps) % self._size) / self._size)
+        self._z = np.exp(self._log_radius - 2j * np.pi * np.arange(self.size) / self.size)
+        self._pick = np.exp(2j * np.pi * ((np.arange(self.size) * law.n_steps) % self.size) / self.size)
         hit = law.colluders / law.n_users
         opening = law.task == "sgd" and not law.released
         self._open = 1 / (1 - (1 - hit) * self._z) if opening else None
@@ -155,12 +204,12 @@ class _Circle:
         self._usual_end = self._transform(_powers(log_s, law.n_steps))
 
     def _transform(self, series: Floats | Complexes) -> Complexes:
-        return np.asarray(fft(series * self._damp, self._size), dtype=np.complex128)
+        return np.asarray(fft(series * self._damp, self.size), dtype=np.complex128)
 
     def coefficient(self, kernel: Complexes, closing: Complexes | None) -> complex:
         end = self._usual_end if closing is None else self._transform(closing)
         value = self._opened(end / (1 - self._z * self._transform(kernel)))
-        total = complex(halving_sum(value * self._pick)[0]) / self._size
+        total = complex(halving_sum(value * self._pick)[0]) / self.size
         return total * math.exp(-self._log_radius * self._law.n_steps)
 
     def _opened(self, value: Complexes) -> Complexes:
@@ -173,14 +222,14 @@ class _Circle:
         denominator = 1 - self._z * self._transform(kernel)
         value = end / denominator
         gain = 1.0 if self._open is None else self._hit * self._open
-        eta, opened = _fft_error(self._size, self._terms), self._opened(value)
+        eta, opened = _fft_error(self.size, self._terms), self._opened(value)
         of_end = eta * _norm(usual * self._damp) * _rms(gain / denominator)
         of_kernel = min(
             (eta * _norm(kernel * self._damp) + 40 * UNIT) * _rms(gain * value / denominator),
             (eta * float(np.abs(kernel * self._damp).sum()) + 40 * UNIT) * _rms(gain * value) * _rms(1 / denominator),
         )
         of_opening = 0.0 if self._open is None else 32 * UNIT * _rms(self._open) * _rms(opened)
-        of_sums = (math.log2(self._size) + 100) * UNIT * _rms(opened)  # the sum, products, what is picked, the radius
+        of_sums = (math.log2(self.size) + 100) * UNIT * _rms(opened)  # the sum, products, what is picked, the radius
         # 1.01: terms of second order
         return 1.01 * (of_end + of_kernel + of_opening + of_sums) * math.exp(-self._log_radius * self._law.n_steps)
 
@@ -200,51 +249,65 @@ def _rms(values: Floats | Complexes) -> float:
     return _norm(values) / math.sqrt(len(values))
 
 
-def _sgd_terms(law: Law) -> tuple[float, Waves, RealKernel, float, int]:
+def _sgd_terms(law: Law) -> _Terms:
     n, c = law.n_users, law.colluders
     j = np.arange(law.n_steps + 1, dtype=np.float64)
     log_s = log_share(n - c - 1, n)
     decay = _powers(log_s, law.n_steps) / n * (1 + 4 * UNIT)
-    level = np.ceil(1 / ((1 + j) * _STEP)).astype(np.int64)
 
-    def waves(k: int, roots: Complexes) -> tuple[Complexes, Complexes | None]:
-        return decay * (c + roots[(k * level) % len(roots)]), None
+    def levels(step: float) -> Ints:
+        return np.ceil(1 / ((1 + j) * step)).astype(np.int64)
 
-    def kernel_at(tilt: float) -> Kernel:
-        weight = np.logaddexp(math.log(c), tilt * level * _STEP) - math.log(n) + 1e-12  # 1e-12: above its rounding
+    def waves(step: float) -> Waves:
+        level = levels(step)
+        return lambda k, roots: (decay * (c + roots[(k * level) & (len(roots) - 1)]), None)
+
+    def kernel_at(step: float, tilt: float) -> Kernel:
+        weight = np.logaddexp(math.log(c), tilt * levels(step) * step) - math.log(n) + 1e-12  # 1e-12: its rounding
         return Kernel(log_s, j, np.append(j[1:], np.inf), weight, np.zeros_like(j), None)
 
-    return log_s, waves, kernel_at, 0.0, 2
+    return _Terms(log_s, waves, kernel_at, 0.0, 2, len(j))
 
 
-def _sum_terms(law: Law) -> tuple[float, Waves, RealKernel, float, int]:
-    """ln s, the terms by frequency and by tilt, the most probability that a cycle leaves out, and the longest row."""
-    hit = law.colluders / law.n_users
-    rows = binomial_rows(1 / (law.n_users - law.colluders), law.n_steps + 1)
-    shortest = np.repeat(np.maximum(rows.start, 1.0), rows.size)
-    level = np.ceil(rows.count**2 / shortest / _STEP).astype(np.int64)
+def _sum_terms(law: Law) -> _Terms:
+    hit, rate = law.colluders / law.n_users, 1 / (law.n_users - law.colluders)
+    longest = max(2_000, math.ceil(_LONGEST / hit))  # beyond, cycles are left out
+    length = min(law.n_steps + 1, longest)
+    rows = binomial_rows(rate, length)
+    gain = rows.count**2 / np.repeat(np.maximum(rows.start, 1.0), rows.size)
     with np.errstate(under="ignore"):
         mass = np.exp(rows.log_pmf) * (1 + 16 * UNIT)
     is_kept = (mass > _NEGLIGIBLE) | (rows.count == 0)
     kept = np.flatnonzero(is_kept)
-    left_out = _left_out(rows, np.where(is_kept, 0.0, mass), 1 / (law.n_users - law.colluders))
+    left_out = _left_out(rows, np.where(is_kept, 0.0, mass), rate)
+    log_s = log_share(law.n_users - law.colluders, law.n_users)
+    if length <= law.n_steps:
+        left_out += 1.01 * math.exp(length * log_s)
     row_of = np.repeat(np.arange(len(rows.start)), rows.size)[kept]
     first = np.searchsorted(row_of, np.arange(len(rows.start)))
-    mass, kept_level = mass[kept], level[kept]
-    lengths = (rows.stop - rows.start).astype(np.int64)
-    log_s = log_share(law.n_users - law.colluders, law.n_users)
-    decay = _powers(log_s, law.n_steps)
+    mass, kept_gain = mass[kept], gain[kept]
+    repeats = (rows.stop - rows.start).astype(np.int64)
+    decay, shut = _powers(log_s, length - 1), np.zeros(law.n_steps + 1 - length, dtype=np.complex128)
 
-    def waves(k: int, roots: Complexes) -> tuple[Complexes, Complexes | None]:
-        g = np.repeat(np.add.reduceat(mass * roots[(k * kept_level) % len(roots)], first), lengths)
-        return decay * (hit * (1 + 4 * UNIT)) * g, decay * g if law.released else None
+    def levels(step: float) -> Ints:
+        return np.asarray(np.ceil(kept_gain / step), dtype=np.int64)
 
-    def kernel_at(tilt: float) -> Kernel:
-        gains = np.full(len(level), -np.inf)
-        gains[kept] = tilt * kept_level * _STEP
+    def waves(step: float) -> Waves:
+        level = levels(step)
+
+        def at(k: int, roots: Complexes) -> tuple[Complexes, Complexes | None]:
+            terms = mass * roots[(k * level) & (len(roots) - 1)]
+            g: Complexes = np.concatenate([decay * np.repeat(np.add.reduceat(terms, first), repeats), shut])
+            return np.asarray((hit * (1 + 4 * UNIT)) * g, dtype=np.complex128), g if law.released else None
+
+        return at
+
+    def kernel_at(step: float, tilt: float) -> Kernel:
+        gains = np.full(len(gain), -np.inf)
+        gains[kept] = tilt * levels(step) * step
         return cycle_kernel(law, rows, gains, np.full(len(rows.start), -np.inf))
 
-    return log_s, waves, kernel_at, left_out, int(np.diff(first, append=len(kept)).max())
+    return _Terms(log_s, waves, kernel_at, left_out, int(np.diff(first, append=len(kept)).max()), len(kept))
 
 
 def _left_out(rows: Rows, dropped: Floats, rate: float) -> float:

@@ -6,18 +6,21 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from network_dp import bounds, exposure, shuffle
-from network_dp.calibrate import DISCRETE_INFLATION
-from network_dp.moments import Task
-from network_dp.plan import HistogramTask, Plan, SgdTask
+from network_dp.moments import Law
+from network_dp.plan import Plan, Rounds
 from network_dp.randomised_response import Response
 
 Floats = NDArray[np.float64]
+
+#: Noise on the wire is discrete: on its grid the formulas hold with delta inflated by so much (THEORY.md#grid).
+DISCRETE_INFLATION = 1 + 1e-5
 
 
 def aim(plan: Plan) -> float:
@@ -25,65 +28,127 @@ def aim(plan: Plan) -> float:
     return plan.noise.delta / DISCRETE_INFLATION
 
 
-def task_of(plan: Plan) -> Task:
-    return "sgd" if isinstance(plan.task, SgdTask) else "sum"
-
-
 def has_walk_law(plan: Plan) -> bool:
     """Is there an ex-ante law of the exposure? Uniform walk, Gaussian noise at every step, constant step size."""
-    if plan.walk.topology != "complete" or plan.noise.mechanism != "gaussian":
-        return False
-    if plan.caps.contributions is not None and plan.caps.past == "forward":
-        return False
-    return not (isinstance(plan.task, SgdTask) and plan.task.schedule != "constant")
+    return plan.topology.uniform and not plan.in_one_round and noise_at_every_step(plan)
+
+
+def noise_at_every_step(plan: Plan) -> bool:
+    """Gaussian, whoever holds the token, and step sizes for which windows can be counted."""
+    forwards = plan.caps.contributions is not None and plan.caps.past == "forward"
+    return plan.mechanism.by_exposure and not forwards and plan.task.has_walk_law
 
 
 def response_of(plan: Plan) -> Response:
-    assert isinstance(plan.task, HistogramTask) and plan.noise.gamma is not None
-    return Response(plan.task.buckets, plan.noise.gamma)
+    return Response(plan.task.dimension, plan.mechanism.size)
 
 
-def promised_epsilon(plan: Plan, colluders: int = 1) -> float | None:
+@dataclass(frozen=True)
+class Promise:
+    """eps at the plan's delta, None when nothing is promised; the bound that gives it, in words; and mu^2 where the
+    whole run is one Gaussian mechanism."""
+
+    epsilon: float | None
+    bound: str
+    mu2: float | None = None
+
+
+EXACT = "Gaussian mechanism, exact"
+ENCLOSED = "Gaussian mechanism, a user's own share of the noise alone"
+WORST_PAIR = "Renyi moment of the worst pair of the graph"
+NOTHING = Promise(None, "no bound")
+
+
+def walk_law(plan: Plan, colluders: int = 1) -> Law | None:
+    """The law of the walk that the promise rests on (the noise does not enter); None where it rests on no such law."""
+    if plan.rounds is not None or not has_walk_law(plan) or plan.walk.min_live <= colluders:
+        return None
+    released = plan.walk.release == "all"
+    return Law(plan.task.accounting, plan.walk.min_live, plan.total_steps, colluders, released)
+
+
+def promised_epsilon(plan: Plan, colluders: int = 1, accountant: bounds.Accountant = "tightest") -> float | None:
     """eps at the plan's delta that the plan promises for ``min_live`` users; None when it promises nothing."""
+    return promised(plan, colluders, accountant).epsilon
+
+
+def promised(plan: Plan, colluders: int = 1, accountant: bounds.Accountant = "tightest") -> Promise:
+    """What the plan promises for ``min_live`` users, by the tightest valid bound there is (or by Renyi's alone)."""
     noise = plan.noise
-    if noise.mechanism == "laplace":
+    if plan.rounds is not None:
+        return _anonymous_promise(plan, plan.rounds, colluders)
+    if plan.mechanism.pure:
         most = float((plan.walk.rounds or 0) + noise.reissues)
-        return laplace_epsilon(plan, most) if colluders == 1 else None
-    if noise.mechanism == "rr":
+        return Promise(laplace_epsilon(plan, most), "pure, one round after the other") if colluders == 1 else NOTHING
+    if not plan.mechanism.additive:
         return _response_promise(plan, colluders)
     assert noise.sigma is not None
-    if plan.walk.topology == "ring":
-        if colluders > 1:
-            return None
-        rounds = plan.walk.rounds or 0
-        return bounds.ring_epsilon(rounds, noise.sigma, plan.sensitivity, aim(plan), noise.reissues)
-    if not has_walk_law(plan) or plan.walk.min_live <= colluders:
-        cap = plan.caps.contributions  # every contribution carries its own full noise, whoever looks
-        return None if cap is None else bounds.local_epsilon(cap, noise.sigma, plan.sensitivity, aim(plan))
-    return bounds.network_epsilon(
-        task_of(plan),
-        plan.walk.min_live,
-        plan.total_steps,
-        noise.sigma,
-        plan.sensitivity,
-        aim(plan),
-        plan.walk.release == "all",
-        colluders,
-        plan.caps.contributions,
-    )
+    if not plan.topology.drawn:
+        rounds = (plan.walk.rounds or 0) + noise.reissues
+        if colluders == 1:
+            return _gaussian(plan, rounds, EXACT)  # as `bounds.ring_epsilon`
+        # Two users around a third see it under its own share of the noise alone (THEORY.md#exposure-local).
+        return _gaussian(plan, rounds * (plan.n - 1), ENCLOSED) if noise.spread else NOTHING
+    if noise.distance is not None:
+        return _graph_promise(plan, noise.distance, colluders)
+    law, cap = walk_law(plan, colluders), plan.caps.contributions
+    if law is None:  # every contribution carries its own full noise, whoever looks
+        return NOTHING if cap is None else _gaussian(plan, cap, bounds.CAPPED)
+    size = (law.n_users, law.n_steps, noise.sigma, plan.sensitivity, aim(plan), law.released, colluders, cap)
+    bound = bounds.network_bound(law.task, *size, accountant=accountant)
+    return Promise(bound.epsilon, bound.name)
 
 
-def _response_promise(plan: Plan, colluders: int) -> float | None:
+def _graph_promise(plan: Plan, distance: int, colluders: int) -> Promise:
+    """Of the worst pair that far apart; of several observers together nothing is promised but the local guarantee."""
+    cap, sigma, local = plan.caps.contributions, plan.noise.sigma, NOTHING
+    assert sigma is not None
+    if cap is not None:
+        local = _gaussian(plan, cap, bounds.CAPPED)
+    if colluders > 1 or not noise_at_every_step(plan):
+        return local
+    from network_dp.graph_promise import promise_of  # only graphs need it
+
+    found = promise_of(plan).worst(sigma, plan.sensitivity, aim(plan), distance).epsilon
+    return local if local.epsilon is not None and local.epsilon < found else Promise(found, WORST_PAIR)
+
+
+def _gaussian(plan: Plan, exposure: int, bound: str) -> Promise:
+    value = bounds.exposure_epsilon(exposure, plan.mechanism.size, plan.sensitivity, aim(plan))
+    return Promise(value, bound, exposure * (plan.sensitivity / plan.mechanism.size) ** 2)
+
+
+def _anonymous_promise(plan: Plan, rounds: Rounds, colluders: int) -> Promise:
+    """Against any users that pool what they see, as many as the plan withstands; against more: nothing.
+
+    Hidden path: every step is a secretly subsampled Gaussian of rate 1/(least attendance - c), convex loss or not
+    (THEORY.md#hidden-path); steps that an absence made known compose as a Gaussian. Masked sum: every attempt shows a
+    total under one full noise of the honest users (THEORY.md#masked-sum).
+    """
+    if colluders > rounds.colluders:
+        return NOTHING
+    size = plan.mechanism.size
+    if plan.in_one_round:
+        return _gaussian(plan, rounds.attempts, EXACT)
+    from network_dp import hidden  # scipy's optimisation takes a while to import
+
+    mu, known = plan.sensitivity / size, float(rounds.known_steps)
+    value = hidden.epsilon(plan.walk.min_live, plan.total_steps, mu, aim(plan), rounds.colluders, known)
+    return Promise(value, bounds.HIDDEN)
+
+
+def _response_promise(plan: Plan, colluders: int) -> Promise:
     """Randomised response before the run, for the least number of live users."""
     response, live = response_of(plan), plan.walk.min_live
-    if live <= colluders or (plan.walk.topology == "ring" and colluders > 1):
-        return None
-    if plan.walk.topology == "ring":
+    if live <= colluders or (not plan.topology.drawn and colluders > 1):
+        return NOTHING
+    if not plan.topology.drawn:
         size = (live, plan.walk.rounds or 0, response.n_buckets, response.gamma)
-        return shuffle.ring_epsilon(*size, plan.noise.delta, plan.walk.release == "all", plan.noise.reissues)
-    promised = response_law(plan, live, plan.noise.delta, colluders)
-    cap = plan.caps.contributions
-    return promised if cap is None else min(promised, local_epsilon(plan, cap))
+        value = shuffle.ring_epsilon(*size, plan.noise.delta, plan.walk.release == "all", plan.noise.reissues)
+        return Promise(value, "privacy-loss distributions of all windows, composed")
+    cap, value = plan.caps.contributions, response_law(plan, live, plan.noise.delta, colluders)
+    capped = math.inf if cap is None else local_epsilon(plan, cap)
+    return Promise(capped, bounds.CAPPED) if capped < value else Promise(value, bounds.RENYI)
 
 
 def response_law(plan: Plan, n_live: int, delta: float, colluders: int, orders: Floats | None = None) -> float:
@@ -96,8 +161,7 @@ def response_law(plan: Plan, n_live: int, delta: float, colluders: int, orders: 
 
 def laplace_epsilon(plan: Plan, n_contributions: float) -> float:
     """Pure eps: Delta_1 / scale for each contribution seen (L1 sensitivity <= sqrt(d) times L2)."""
-    assert plan.noise.scale is not None
-    return n_contributions * math.sqrt(plan.task.dimension) * plan.sensitivity / plan.noise.scale
+    return n_contributions * math.sqrt(plan.task.dimension) * plan.sensitivity / plan.mechanism.size
 
 
 def reached_epsilon(plan: Plan) -> float | None:
@@ -111,24 +175,38 @@ def reached_epsilon(plan: Plan) -> float | None:
 def most_contributions(plan: Plan) -> int | None:
     """How often one user gives data at most, abandoned tokens included; None on a walk without a cap."""
     cap = plan.caps.contributions
-    if plan.walk.topology == "complete":
+    if plan.rounds is not None and plan.in_one_round:
+        return plan.rounds.attempts
+    if plan.topology.drawn:
         return cap
     rounds = (plan.walk.rounds or 0) + plan.noise.reissues
     return rounds if cap is None else min(cap, rounds)
 
 
+def usual_local_epsilon(plan: Plan) -> float:
+    """eps if somebody sees every message, for as many contributions as a user may make, but for half of delta where
+    chance decides: it does not depend on how often anybody really did, which a hidden path keeps secret."""
+    most = most_contributions(plan)
+    if most is not None:
+        return local_epsilon(plan, most)
+    half = plan.noise.delta / 2
+    count = bounds.visits(plan.walk.min_live, plan.total_steps, half)
+    return local_epsilon(replace(plan, noise=replace(plan.noise, delta=half)), count)
+
+
 def local_epsilon(plan: Plan, n_contributions: int) -> float:
     """eps if somebody sees every message (THEORY.md#exposure-local): infinite on a ring that shares its noise."""
     noise = plan.noise
-    if noise.mechanism == "laplace":
+    if plan.mechanism.pure:
         return math.inf
-    if noise.mechanism == "rr":
+    if not plan.mechanism.additive:
         response = response_of(plan)
         return shuffle.local_epsilon(n_contributions, response.n_buckets, response.gamma, noise.delta)
-    assert noise.mechanism == "gaussian" and noise.sigma is not None
-    ring_sum = plan.walk.topology == "ring" and not isinstance(plan.task, SgdTask)
+    assert noise.sigma is not None
     kind: Literal["full", "ring", "spread_ring"] = "full"
-    if ring_sum:
+    if plan.noise_rule.by_ledger:
         kind = "spread_ring" if noise.spread else "ring"
     value = exposure.local(n_contributions, kind, plan.n)
+    if plan.in_one_round:  # a share alone is a small part of a noise
+        value *= plan.unit_count
     return bounds.exposure_epsilon(value, noise.sigma, plan.sensitivity, aim(plan))

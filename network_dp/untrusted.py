@@ -13,6 +13,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
+from network_dp.errors import UserError
+
 TEXT_MAX: Final = 1 << 27  # bytes: the certificates of 100,000 users are 80 MB, their plan is 20
 DEPTH_MAX: Final = 16  # tables and lists inside each other; a plan has 3
 _SHOWN: Final = 60
@@ -21,7 +23,7 @@ _PART: Final = r"""(?:[\w-]++|"(?:[^"\\\n]|\\.)*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+""
 _LONG_KEY: Final = re.compile(rf"(?<![\w-])(?:{_PART}){{{DEPTH_MAX}}}")
 
 
-class FormatError(ValueError):
+class FormatError(UserError, ValueError):
     """A text that cannot be read as what it should be; one sentence, without its name."""
 
 

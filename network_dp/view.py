@@ -25,6 +25,12 @@ result      the final result, as published: epoch, value (payload; null when the
 peer        a neighbour was found down or up again: peer, state ("down" | "up"), time
 rejoined    a lost, old or damaged disk came back: time. Lines of this user before it may be missing; visit numbers
             after it are above all before it
+round       anonymous rounds: an own block left for a call: adder, counter, epoch, step (how far the walk was heard
+            to be), digest, time
+attendance  who is on the roll, when that changed: users, time
+spoken      a message that this user says, fixed before it may leave: epoch, step (the receiver's), visit, cause, base,
+            received, contribution, noise, sent, time. cause "visit": the token of ``base`` was opened here; "start":
+            the initial token; "reissue": this user's own message ``base`` taken up again in a new epoch
 clipped     values of the own data outside the public bounds: count (the user's own business; never exported)
 =========== ================================================================================================
 
@@ -64,6 +70,12 @@ FIELDS: Final[Mapping[str, tuple[frozenset[str], frozenset[str]]]] = {
     "result": (frozenset({"epoch"}), frozenset({"value", "contributions", "dummies", "time"})),
     "peer": (frozenset({"peer", "state"}), frozenset({"time"})),
     "rejoined": (frozenset(), frozenset({"time"})),
+    "round": (frozenset({"adder", "counter", "epoch", "step", "digest"}), frozenset({"time"})),
+    "attendance": (frozenset({"users"}), frozenset({"time"})),
+    "spoken": (
+        frozenset({"epoch", "step", "visit", "cause", "base"}),
+        frozenset({"received", "contribution", "noise", "sent", "time"}),
+    ),
     "clipped": (frozenset({"count"}), frozenset()),
 }
 
@@ -125,11 +137,16 @@ def _is_user(value: object) -> bool:
 
 #: field -> (is a value one, what it must be): nothing that passes can surprise a reader by its type or size
 _RULES: Final[Mapping[str, tuple[Callable[[Any], bool], str]]] = {
-    **dict.fromkeys(("step", "visit", "count", "contributions", "life"), (_is_whole, "a whole number")),
+    **dict.fromkeys(
+        ("step", "visit", "count", "contributions", "life", "adder", "counter"), (_is_whole, "a whole number")
+    ),
     "units": (lambda value: _is_whole(value) and value < 2**31, "a whole number"),
     **dict.fromkeys(("epoch", "by"), (lambda value: _are_whole(value, 2), "[counter, issuer]")),
     "base": (lambda value: value is None or _are_whole(value, 3), "[counter, issuer, step]"),
-    **dict.fromkeys(("schema", "run", "plan", "user", "cause", "state"), (lambda value: type(value) is str, "a text")),
+    **dict.fromkeys(
+        ("schema", "run", "plan", "user", "cause", "state", "digest"), (lambda value: type(value) is str, "a text")
+    ),
+    "users": (lambda value: type(value) is list and all(type(user) is str for user in value), "a list of users"),
     "tag": (lambda value: value is None or type(value) is str, "a text"),
     **dict.fromkeys(("values", "insecure", "real"), (lambda value: type(value) is bool, "true or false")),
     **dict.fromkeys(("from", "to", "peer"), (_is_user, "a user")),

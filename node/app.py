@@ -1,4 +1,4 @@
-"""Start one user: read the bundle, check the data, open the journal, take part, and end with a clear exit code."""
+"""The composition root: one user, from reading its bundle to the exit code, put together from the plan."""
 
 from __future__ import annotations
 
@@ -7,36 +7,53 @@ import logging
 import signal
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from network_dp import __version__, view
+from network_dp import view
 from network_dp.noise_rule import cover_elements
 from network_dp.plan import PlanError
 from network_dp.plan_reader import is_address
 from network_dp.untrusted import FormatError, read_text, shortened, toml
-from node import in_step, logs, result_file
-from node.config import Bundle, Public, context, read_bundle
+from node import logs, process
+from node.config import Bundle, Public, context, read_bundle, rounds_context
 from node.crash import CrashAt
 from node.dice import sources
 from node.errors import BundleError, DiskFullError, NodeError
 from node.fence import fenced
-from node.journal import Journal
-from node.memory import keep_long_blocks
-from node.protocol import exits
-from node.protocol.effects import Finished, Stop
-from node.protocol.state import Context, Durable
-from node.protocol.values import Token
+from node.many.memory import keep_long_blocks
+from node.noise_pool import NoisePool
+from node.protocols.effects import Finished, Stop
+from node.protocols.rounds import effects as rounds_effects
+from node.protocols.rounds import state as rounds
+from node.protocols.walk import exits
+from node.protocols.walk.messages import Result
+from node.protocols.walk.state import Context, Durable
+from node.protocols.walk.values import Token
+from node.rounds import Rounds
 from node.runtime import Runtime
-from node.stock import Stock
+from node.storage import in_step, result_file, rounds_records
+from node.storage.journal import Journal
+from node.storage.records import RecordCodec
+from node.storage.rounds_records import ROUNDS
+from node.storage.store import Store
+from node.storage.view_log import ViewLog
+from node.storage.walk_records import WALK
 from node.tasks import DataError, LocalData, Task, TaskError, load_table, make_task
 from node.tasks.rows import told
 from node.transport.client import BYTES_PER_SECOND_FLOOR, Client
 from node.transport.codec import Frame
-from node.transport.identity import Directory
-from node.transport.server import HealthService, PeerService, start_server
-from node.view_log import ViewLog
+from node.transport.interface import Outbound
+from node.transport.paced import Paced
+from node.transport.relay import Relay
+from node.transport.rounds_client import RoundsClient
+from node.transport.rounds_codec import RoundsCodec, Sizes
+from node.transport.rounds_server import RoundService
+from node.transport.server import PeerService
+from node.transport.service import HealthService, Service, start_server
+from node.walk import Walk
 from node.worker import BoundTask
 
 uvloop: Any
@@ -61,6 +78,7 @@ class Options:
 
     rejoin: bool = False
     crash_at: str | None = None
+    pause_s: float = 0.0  # before each hand-over, for an audience
     warm_channels: int | None = None  # None: as many as the size of the run is worth
     on_ready: Callable[[], None] = lambda: None
     on_progress: Callable[[int], None] = lambda step: None
@@ -72,26 +90,30 @@ def run(folder: Path, options: Options | None = None, public: Public | None = No
     ``public`` and ``task`` (made of the plan alone) may come from a parent that many users share."""
     options = options or Options()
     sparing = logs.set_up(folder.name)
+    process.name_process(folder)
+    process.begins(folder / "state")
+    code = exits.INTERNAL
     try:
-        return _run(folder, options, public, task)
+        code = _run(folder, options, public, task)
     except (DataError, TaskError, PlanError, BundleError) as error:
         log.error("%s", error)
-        return exits.BAD_INPUT
+        code = exits.BAD_INPUT
     except NodeError as error:
         log.error("%s", error)
-        return error.exit_code
+        code = error.exit_code
     except Exception as error:
         log.error("a bug: %s", logs.described(error))
-        return exits.INTERNAL
-    finally:
-        for text in sparing.rest():
-            log.warning(text)
+    for text in sparing.rest():
+        log.warning(text)
+    if code != exits.LOCKED:  # another process is this user: how it ends is its own to tell
+        process.ends(folder / "state", code)
+    return code
 
 
 def _run(folder: Path, options: Options, public: Public | None, task: Task | None) -> int:
     bundle = read_bundle(folder, public, rejoin=options.rejoin)
     task = task or fenced(make_task, PlanError, TaskError)(bundle.public.plan)
-    data = fenced(task.prepare, DataError, TaskError)(load_table(bundle.data))
+    data = fenced(task.prepare, DataError, TaskError)(load_table(bundle.data, bundle.public.plan.task.reading))
     for text in told(bundle.public.plan, data):
         log.warning("your data: %s", text)
     crash = CrashAt.parse(options.crash_at, bundle.public.plan) if options.crash_at else None
@@ -108,36 +130,34 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
     return factory
 
 
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """One user put together: what drives its protocol, and both sides of its transport."""
+
+    runtime: Runtime[Any]
+    client: Outbound
+    service: Service
+    again: bool  # has this user run before?
+
+
 async def _serve(bundle: Bundle, task: Task, data: LocalData, options: Options, crash: CrashAt | None) -> int:
     asyncio.get_running_loop().set_exception_handler(logs.on_loop)
+    with ExitStack() as closing:
+        compose = _walk if bundle.public.plan.rounds is None else _rounds
+        return await _take_part(bundle, compose(bundle, task, data, options, crash, closing), options)
+
+
+def _walk(
+    bundle: Bundle, task: Task, data: LocalData, options: Options, crash: CrashAt | None, closing: ExitStack
+) -> Parts:
+    """A user of a walk."""
     plan = bundle.public.plan
     # As many random elements as cover a short window of randomised responses (THEORY.md#cover-elements).
     refresh_dummies = max(1, cover_elements(plan.noise.gamma or 0.0, plan.n))
-    worker = BoundTask(task, data, plan.unit_count, refresh_dummies)
+    share = plan.topology.share(bundle.me)
+    worker = BoundTask(task, data, plan.unit_count, refresh_dummies, share)
     ctx = context(plan, bundle.me, worker, noise_every_visit=task.noise_every_visit)
-    start, syncs = Durable(promised=(0, ctx.start)), plan.walk.durability == "machine"
-    journal = Journal(bundle.state, start, sync=syncs, rejoin=options.rejoin)
-    try:
-        return await _with_journal(bundle, task, worker, ctx, journal, options, crash, data)
-    finally:
-        journal.close()
-
-
-async def _with_journal(
-    bundle: Bundle,
-    task: Task,
-    worker: BoundTask,
-    ctx: Context,
-    journal: Journal,
-    options: Options,
-    crash: CrashAt | None,
-    data: LocalData,
-) -> int:
-    plan = bundle.public.plan
-    if journal.repaired_bytes:
-        log.warning("cut %d bytes of an unfinished record off the journal", journal.repaired_bytes)
-    if journal.damaged:
-        log.warning("the journal was damaged; it is kept as journal.damaged, and this user starts over")
+    journal = _journal(bundle, WALK, Durable(promised=(0, ctx.start)), options, closing)
     life = _count_life(bundle.state / "lives")
     source, dice = sources(plan.insecure_seed, f"{bundle.name} {plan.run_number}", life)
     frame = Frame(plan.run_id, plan.hash)
@@ -146,56 +166,100 @@ async def _with_journal(
     if token_bytes > LONG_TOKEN_BYTES:
         keep_long_blocks()
     journal.make_room(token_bytes)
-    client = Client(bundle, frame, moved(bundle), token_bytes, options.warm_channels or warm_channels(ctx))
+    view_log = _view_log(bundle, ctx.log_values, closing)
+    in_step.begin(journal, view_log, rejoin=options.rejoin, wall_time=time.time())
+    view_log.append(view.encode("start", life=life, time=time.time()))
+    if journal.fresh and data.clipped:
+        view_log.append(view.encode("clipped", count=data.clipped))
+
+    def finished(effect: Finished[Result]) -> None:
+        values = result_file.describe(plan, task, data, effect, len(ledger))
+        result_file.write(bundle.state / "result.json", values)
+
+    pool = NoisePool(
+        lambda: worker.supplies(source),
+        least=AHEAD_RING if ctx.rule.by_ledger else AHEAD,
+        aside=source.secure and token_bytes > SLOW_NOISE_BYTES,
+    )
+    closing.callback(pool.close)
+    direct = Client(bundle, frame, moved(bundle), token_bytes, options.warm_channels or warm_channels(ctx))
+    relay = Relay(bundle, frame, direct, token_bytes) if plan.walk.control == "relay" else None
+    client: Outbound = relay or direct
+    if options.pause_s > 0:
+        client = Paced(client, options.pause_s)
+    store = Store(journal, view_log, in_step.write)
+    runtime = Runtime(Walk(ctx, dice, pool), store, client, finished, options.on_progress, crash)
+    timeout_s = plan.timing.handoff_timeout_s + token_bytes / BYTES_PER_SECOND_FLOOR
+    service = PeerService(bundle, frame, runtime, token_bytes, timeout_s)
+    if relay is not None:
+        service.relay, relay.behind = relay, runtime
+    return Parts(runtime, client, service, again=life > 1)
+
+
+def _rounds(
+    bundle: Bundle, task: Task, data: LocalData, options: Options, crash: CrashAt | None, closing: ExitStack
+) -> Parts:
+    """A user of anonymous rounds."""
+    plan = bundle.public.plan
+    worker = BoundTask(task, data, plan.unit_count, 1)
+    journal = _journal(bundle, ROUNDS, rounds.Durable(), options, closing)
+    life = _count_life(bundle.state / "lives")
+    source, dice = sources(plan.insecure_seed, f"{bundle.name} {plan.run_number}", life)
+    ctx = rounds_context(bundle, worker, life)
+    view_log = _view_log(bundle, ctx.log_values, closing)
+    rounds_records.begin(journal, view_log, rejoin=options.rejoin, wall_time=time.time())
+    view_log.append(view.encode("start", life=life, time=time.time()))
+    if journal.fresh and data.clipped:
+        view_log.append(view.encode("clipped", count=data.clipped))
+
+    def finished(effect: Finished[rounds_effects.Result]) -> None:
+        payload, contributions = ctx.payload(effect.token), effect.result.contributions
+        values = result_file.describe_rounds(plan, task, data, payload, contributions)
+        result_file.write(bundle.state / "result.json", values)
+
+    frame = Frame(plan.run_id, plan.hash)
+    sizes = Sizes(ctx.n, ctx.block_bytes)
+    codec = RoundsCodec(frame, sizes)
+    timeouts_s = ctx.answer_s, plan.timing.locate_timeout_s
+    client = RoundsClient(bundle, codec, moved(bundle), sizes.message_bytes_max, timeouts_s)
+    store = Store(journal, view_log, rounds_records.write)
+    runtime = Runtime(Rounds(ctx, dice, source, worker), store, client, finished, options.on_progress, crash)
+    client.myself = runtime.ask
+    service = RoundService(bundle, frame, runtime, codec, sizes.message_bytes_max)
+    return Parts(runtime, client, service, again=life > 1)
+
+
+def _journal(bundle: Bundle, codec: RecordCodec, start: Any, options: Options, closing: ExitStack) -> Journal:
+    syncs = bundle.public.plan.walk.durability == "machine"
+    journal = Journal(bundle.state, codec, start, sync=syncs, rejoin=options.rejoin)
+    closing.callback(journal.close)
+    if journal.repaired_bytes:
+        log.warning("cut %d bytes of an unfinished record off the journal", journal.repaired_bytes)
+    if journal.damaged:
+        log.warning("the journal was damaged; it is kept as journal.damaged, and this user starts over")
+    return journal
+
+
+def _view_log(bundle: Bundle, log_values: bool, closing: ExitStack) -> ViewLog:
+    plan = bundle.public.plan
     header = view.encode(
         "header",
         schema=view.SCHEMA,
         run=plan.run_id,
         plan=plan.hash,
         user=bundle.name,
-        values=ctx.log_values,
+        values=log_values,
         insecure=plan.insecure_seed is not None,
     )
     view_log = ViewLog(bundle.state / "view.jsonl", header)
-    in_step.begin(journal, view_log, rejoin=options.rejoin, wall_time=time.time())
-    view_log.append(view.encode("start", life=life, time=time.time()))
-    if journal.fresh and data.clipped:
-        view_log.append(view.encode("clipped", count=data.clipped))
+    closing.callback(view_log.close)
+    return view_log
 
-    def finished(effect: Finished) -> None:
-        values = result_file.describe(plan, task, data, effect, len(ledger))
-        result_file.write(bundle.state / "result.json", values)
 
-    stock = Stock(
-        lambda: worker.supplies(source),
-        least=AHEAD_RING if ctx.rule.by_ledger else AHEAD,
-        aside=source.secure and token_bytes > SLOW_NOISE_BYTES,
-    )
-    runtime = Runtime(ctx, journal, view_log, client, dice, stock, finished, options.on_progress, crash)
-    service = PeerService(
-        Directory(bundle.public),
-        frame,
-        bundle.me,
-        plan.names,
-        token_bytes,
-        runtime.ask,
-        lambda: runtime.phase,
-        __version__,
-        runtime.granted,
-        plan.timing.handoff_timeout_s + token_bytes / BYTES_PER_SECOND_FLOOR,
-    )
+async def _take_part(bundle: Bundle, parts: Parts, options: Options) -> int:
+    runtime, health = parts.runtime, HealthService(parts.service)
     try:
-        return await _take_part(bundle, service, runtime, client, options, again=life > 1)
-    finally:
-        view_log.close()
-
-
-async def _take_part(
-    bundle: Bundle, service: PeerService, runtime: Runtime, client: Client, options: Options, *, again: bool
-) -> int:
-    health = HealthService(service)
-    try:
-        server = await start_server(bundle, service, health)
+        server = await start_server(bundle, parts.service, health)
     except RuntimeError:
         text = f"cannot listen on {bundle.bind}: the port is taken, or the address is not this machine's"
         raise BundleError(text) from None
@@ -204,28 +268,32 @@ async def _take_part(
     health.serving = True
     options.on_ready()
     log.info("serving on %s", bundle.bind)
-    runtime.begin(again=again)
+    runtime.begin(again=parts.again)
     try:
         waited: set[asyncio.Future[Any]] = {runtime.stopped, asked}
         await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
         health.serving = False
         if runtime.stopped.done():
-            stop: Stop = runtime.stopped.result()
-            log.log(logging.INFO if stop.code == exits.DONE else logging.ERROR, "%s", stop.text)
-            if runtime.unwritten:
-                log.error("result.json is not written yet: free some space and start this user again")
-                return exits.STOPPED
-            if runtime.failed is not None:
-                raise runtime.failed
-            return stop.code
+            return _ended(runtime, runtime.stopped.result())
         runtime.stop()
         log.info("asked to stop: the token, if it is here, is in the journal")
-        return exits.DONE if runtime.phase[1] else exits.STOPPED
+        return exits.DONE if runtime.status[1] else exits.STOPPED
     finally:
         asked.cancel()
         await runtime.close()
-        await client.close()
+        await parts.client.close()
         await server.stop(GRACE_S)
+
+
+def _ended(runtime: Runtime[Any], stop: Stop) -> int:
+    """The exit code of a user that stopped by itself."""
+    log.log(logging.INFO if stop.code == exits.DONE else logging.ERROR, "%s", stop.text)
+    if runtime.unwritten:
+        log.error("result.json is not written yet: free some space and start this user again")
+        return exits.STOPPED
+    if runtime.failed is not None:
+        raise runtime.failed
+    return stop.code
 
 
 async def _signal() -> None:

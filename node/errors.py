@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from node.protocol import exits
+from network_dp.errors import UserError
+from node.protocols.walk import exits
 
 
-class NodeError(Exception):
+class NodeError(UserError):
     """A node cannot start or go on."""
 
     exit_code = exits.INTERNAL

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from node.protocol.digests import digest
-from node.protocol.values import Octets
+from node.protocols.walk.digests import digest
+from node.protocols.walk.values import Octets
 
 WORTH_A_THREAD_BYTES = 4 << 20
 

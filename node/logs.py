@@ -72,7 +72,7 @@ class Sparing(logging.Filter):
 
     def rest(self) -> Iterator[str]:
         """What was left out since a line of its kind was last let through."""
-        for (_, _, text), (_, _, left_out) in self._kinds.items():
+        for (_, _, text), (_, _, left_out) in list(self._kinds.items()):  # saying it adds a kind
             if left_out:
                 yield f'{left_out:.0f} lines like "{text}" left out'
 
@@ -86,6 +86,8 @@ def set_up(name: str) -> Sparing:
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(logging.INFO)
+    # Ours ends every call itself; what gRPC says beside it is of streams cut off by a user that leaves.
+    logging.getLogger("grpc").setLevel(logging.CRITICAL)
     logging.raiseExceptions = False  # a full disk takes no line, nor a traceback with the line's arguments
     sys.excepthook = lambda kind, error, where: log.error("ended by %s", described(error))
     threading.excepthook = lambda found: log.error("in a thread: %s", described(found.exc_value))

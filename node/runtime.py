@@ -1,7 +1,8 @@
-"""One user's process around the protocol core: carries out effects in order, feeds events back.
+"""One user's process around a protocol's core: carries out effects in order, feeds events back.
 
-The core decides; this file only does. A transition's ``Persist`` comes first; if the disk refuses it, the whole
-transition is void.
+The core decides; this file only does, for any protocol (``node/protocols/interface.py``) over any transport
+(``node/transport/interface.py``). A transition's ``Persist`` comes first; if the disk refuses it, the whole transition
+is void.
 """
 
 from __future__ import annotations
@@ -9,24 +10,15 @@ from __future__ import annotations
 import asyncio
 import logging
 import sys
-import time
 from collections import deque
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Generic
 
-from node import in_step
 from node.errors import DiskFullError, TaskFailedError
-from node.hashing import digest_on_two_cores
-from node.journal import Journal
 from node.logs import described
-from node.protocol.effects import (
+from node.protocols.effects import (
     Answered,
     Begin,
-    Cold,
-    Compute,
-    Computed,
-    Effect,
-    Event,
     Finished,
     Log,
     Note,
@@ -37,16 +29,12 @@ from node.protocol.effects import (
     Send,
     Stop,
     Stopping,
+    StreamClosed,
     Tick,
 )
-from node.protocol.handover import covered
-from node.protocol.machine import step
-from node.protocol.messages import Answer, Handoff, Refused, Request, Why
-from node.protocol.state import Context, Dice, Inputs, State
-from node.stock import Stock
-from node.transport.client import Client
-from node.view_log import ViewLog
-from node.worker import Supply
+from node.protocols.interface import Machine, State
+from node.storage.store import Store
+from node.transport.interface import Outbound
 
 log = logging.getLogger("node.runtime")
 
@@ -58,34 +46,28 @@ WRITE_AFTER_S = 0.05
 _AT_ONCE: Mapping[str, Any] = {"eager_start": True} if sys.version_info >= (3, 12) else {}
 
 
-class Runtime:
+class Runtime(Generic[State]):
     """Owns the state of one user and is the only one to change it."""
 
     def __init__(
         self,
-        ctx: Context,
-        journal: Journal,
-        view_log: ViewLog,
-        client: Client,
-        dice: Dice,
-        stock: Stock,
-        on_finished: Callable[[Finished], None],
+        machine: Machine[State],
+        store: Store,
+        client: Outbound,
+        on_finished: Callable[[Finished[Any]], None],
         on_progress: Callable[[int], None],
-        fault: Callable[[Effect], None] | None = None,
+        fault: Callable[[Any], None] | None = None,
     ) -> None:
-        self._ctx = ctx
-        self._journal = journal
-        self._view_log = view_log
+        self._machine = machine
+        self._store = store
         self._client = client
-        self._dice = dice
-        self._stock = stock
         self._on_finished = on_finished
         self._on_progress = on_progress
         self._fault = fault
-        self._state = State(durable=journal.durable)
-        self._queue: deque[Event] = deque()
+        self._state = machine.initial(store.journal.durable)
+        self._queue: deque[Any] = deque()
         self._running = False
-        self._waiting: dict[int, asyncio.Future[Answer]] = {}
+        self._waiting: dict[int, asyncio.Future[Any]] = {}
         self._ticket = 0
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = 0.0
@@ -94,28 +76,28 @@ class Runtime:
         self._tasks: set[asyncio.Task[None]] = set()
         self._loop = asyncio.get_running_loop()
         self.stopped: asyncio.Future[Stop] = self._loop.create_future()
-        client.on_cold = lambda peer: self.feed(Cold(peer))
+        client.on_cold = lambda peer: self.feed(StreamClosed(peer))
         self.unwritten = False  # is the result final, but result.json not there yet?
         self.failed: TaskFailedError | None = None  # the result is final, but the task cannot read it
 
     @property
-    def phase(self) -> tuple[str, bool]:
-        return self._state.phase.name, self._state.durable.final
+    def status(self) -> tuple[str, bool]:
+        return self._machine.status(self._state)
 
     # ---- events in --------------------------------------------------------------------------------------------
 
     def begin(self, *, again: bool) -> None:
         self.feed(Begin(again))
-        self._view_log.settle()
+        self._store.view_log.settle()
 
     def stop(self) -> None:
         self.feed(Stopping())
 
-    async def ask(self, peer: int, request: Request) -> Answer:
+    async def ask(self, peer: int, request: Any) -> Any:
         """A peer's request: the core always replies within the transition."""
         self._ticket += 1
         ticket = self._ticket
-        future: asyncio.Future[Answer] = self._loop.create_future()
+        future: asyncio.Future[Any] = self._loop.create_future()
         self._waiting[ticket] = future
         try:
             self.feed(Received(peer, ticket, request))
@@ -125,7 +107,7 @@ class Runtime:
         finally:
             self._waiting.pop(ticket, None)
 
-    def feed(self, event: Event) -> None:
+    def feed(self, event: Any) -> None:
         """Process an event; events caused meanwhile wait in line, so transitions never nest."""
         self._queue.append(event)
         if self._running:
@@ -138,11 +120,11 @@ class Runtime:
             self._running = False
         self._set_timer()
 
-    def granted(self, peer: int, begun: Handoff) -> bool:
-        """May this long token, of which the first bytes have come, have room in memory?"""
-        return covered(self._state, peer, begun, self._loop.time())
+    def admits(self, peer: int, begun: Any) -> bool:
+        """May this long message, of which the first bytes have come, have room in memory?"""
+        return self._machine.admits(self._state, peer, begun, self._loop.time())
 
-    def _safely(self, event: Event) -> None:
+    def _safely(self, event: Any) -> None:
         """A transition that raised is void. A peer's request is then refused; of anything else this user ends."""
         try:
             self._transition(event)
@@ -153,23 +135,23 @@ class Runtime:
             future = self._waiting.get(event.ticket)
             if future is None or future.done():
                 return
-            if isinstance(error, TaskFailedError) and isinstance(event.request, Handoff):
-                log.error("%s", error)
-                future.set_result(Refused(Why.UNFIT, self._state.durable.promised))
-            else:
+            refusal = self._machine.refusal(self._state, event.request, error)
+            if refusal is None:
                 future.set_exception(error)
+            else:
+                future.set_result(refusal)
 
     def _fail(self, error: BaseException) -> None:
         if not self.stopped.done():
             self.stopped.set_exception(error)
 
-    def _transition(self, event: Event) -> None:
-        inputs = Inputs(self._loop.time(), self._dice, self._take_supply, time.time(), digest_on_two_cores)
-        after, effects = step(self._ctx, self._state, event, inputs)
+    def _transition(self, event: Any) -> None:
+        now = self._loop.time()
+        after, effects = self._machine.step(self._state, event, now)
         if effects and isinstance(effects[0], Persist):
             try:
                 self._hook(effects[0])
-                in_step.write(self._journal, self._view_log, effects[0], self._state, after)
+                self._store.write(effects[0], self._state, after)
             except DiskFullError as error:
                 log.error("%s", error)
                 if not isinstance(event, PersistFailed):
@@ -180,22 +162,22 @@ class Runtime:
         for effect in effects:
             self._hook(effect)
             if isinstance(effect, Log):
-                self._view_log.append(effect.line)
+                self._store.view_log.append(effect.line)
             else:
-                self._flush_view()  # what leaves is in the log before (or in memory and in the journal: a full disk)
+                self._store.flush_view()  # first (on a full disk it waits in memory, and is in the journal)
                 self._carry_out(effect)
         if isinstance(event, Answered):
-            self._flush_view()  # now that the token is elsewhere: the next one would wait for it
+            self._store.flush_view()  # now that the token is elsewhere: the next one would wait for it
         self._write_soon()
-        self._tell_progress(inputs.now)
+        self._tell_progress(now)
 
-    def _hook(self, effect: Effect) -> None:
+    def _hook(self, effect: Any) -> None:
         if self._fault is not None:
             self._fault(effect)
 
     # ---- effects out ------------------------------------------------------------------------------------------
 
-    def _carry_out(self, effect: Effect) -> None:
+    def _carry_out(self, effect: Any) -> None:
         match effect:
             case Send(peer, attempt, request):
                 self._spawn(self._send(peer, attempt, request))
@@ -203,8 +185,6 @@ class Runtime:
                 future = self._waiting.get(ticket)
                 if future is not None and not future.done():
                     future.set_result(answer)
-            case Compute():
-                self._spawn(self._compute(effect))
             case Finished():
                 self._write_result(effect)
             case Note(level, text):
@@ -214,8 +194,10 @@ class Runtime:
                     self.stopped.set_result(effect)
             case Persist() | Log():
                 raise AssertionError("Persist must come first, and lines are not carried out one by one")
+            case work:
+                self._spawn(self._compute(work))
 
-    def _write_result(self, effect: Finished) -> None:
+    def _write_result(self, effect: Finished[Any]) -> None:
         """The result is safe in the journal; result.json follows as soon as the disk takes it."""
         try:
             self._on_finished(effect)
@@ -231,38 +213,23 @@ class Runtime:
     def _write_soon(self) -> None:
         """What nobody waits for is written with the next thing that is, or a moment later."""
         if self._writing is None:
-            self._writing = self._loop.call_later(WRITE_AFTER_S, self._write_unless_new, self._journal.n_records)
+            self._writing = self._loop.call_later(WRITE_AFTER_S, self._write_unless_new, self._store.journal.n_records)
 
     def _write_unless_new(self, n_records: int) -> None:
         """A record that was written meanwhile took along what waited: what waits now has not waited long."""
         self._writing = None
-        if self._journal.n_records == n_records:
-            self._write_now()
+        if self._store.journal.n_records == n_records:
+            self._store.flush()
         else:
-            self._flush_view()
+            self._store.flush_view()
             self._write_soon()
 
-    def _write_now(self) -> None:
-        self._flush_view()
-        try:
-            self._journal.flush()
-        except DiskFullError as error:
-            log.error("%s", error)
-
-    def _flush_view(self) -> None:
-        try:
-            self._view_log.flush()
-        except DiskFullError as error:
-            log.error("%s: the lines wait in memory; free some space", error)
-
     def _tell_progress(self, now: float) -> None:
-        """News of a new step, not of every one: whoever shows it would cost more than the walk."""
-        custody = self._state.durable.custody
-        if custody is None or custody.hop.step <= self._told:
-            return
-        if now >= self._tell_at or custody.hop.step >= self._ctx.total:
-            self._told, self._tell_at = custody.hop.step, now + PROGRESS_EVERY_S
-            self._on_progress(custody.hop.step)
+        """Of a new step, not of every one: whoever shows it would cost more than the protocol."""
+        step = self._machine.progress(self._state)
+        if step > self._told and (now >= self._tell_at or step >= self._machine.total):
+            self._told, self._tell_at = step, now + PROGRESS_EVERY_S
+            self._on_progress(step)
 
     def _spawn(self, coroutine: Any) -> None:
         """Begun at once, where Python can: a token that may leave does not wait for the event loop's next turn."""
@@ -275,22 +242,20 @@ class Runtime:
         if not task.cancelled() and (error := task.exception()) is not None:
             self._fail(error)
 
-    async def _send(self, peer: int, attempt: int, request: Request) -> None:
+    async def _send(self, peer: int, attempt: int, request: Any) -> None:
         answer = await self._client.send(peer, request)
         if answer is None:
             await asyncio.sleep(0)  # a failure may be known at once: others have their turn before the next try
         self.feed(Answered(peer, attempt, request, answer))
 
-    async def _compute(self, task: Compute) -> None:
-        work = self._ctx.worker.contribute
-        found = await self._loop.run_in_executor(None, work, task.payload, task.contribution)
-        self.feed(Computed(found, task.visit))
+    async def _compute(self, work: Any) -> None:
+        self.feed(await self._loop.run_in_executor(None, self._machine.compute, work))
 
-    # ---- time and noise ---------------------------------------------------------------------------------------
+    # ---- time -------------------------------------------------------------------------------------------------
 
     def _set_timer(self) -> None:
         """A timer at or before the next wait; waits mostly move away from it, so it is seldom set anew."""
-        wake_at = self._state.wake_at
+        wake_at = self._machine.wake_at(self._state)
         if wake_at is None or self.stopped.done():
             return
         if self._timer is not None:
@@ -302,23 +267,17 @@ class Runtime:
 
     def _tick(self) -> None:
         self._timer = None
-        wake_at = self._state.wake_at
+        wake_at = self._machine.wake_at(self._state)
         if wake_at is not None and wake_at <= self._loop.time():
             self.feed(Tick())
         else:
             self._set_timer()
 
-    def _take_supply(self) -> Supply:
-        if self._stock.low:
-            self._loop.call_later(WRITE_AFTER_S, self._stock.restock)  # not now: the token is about to leave
-        return self._stock.take()
-
     async def close(self) -> None:
         for timer in (self._timer, self._writing):
             if timer is not None:
                 timer.cancel()
-        self._write_now()
-        self._stock.close()
+        self._store.flush()
         for task in list(self._tasks):
             task.cancel()
         if self._tasks:

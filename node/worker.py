@@ -1,6 +1,6 @@
 """A task bound to one user's data: what the protocol core calls ``Worker``.
 
-All randomness of a visit is in its ``Supply``, drawn before the token arrives (THEORY.md#noise-source). The supply
+All randomness of a visit is in its ``NoiseDraw``, drawn before the token arrives (THEORY.md#noise-source). The supply
 also carries the source, for the few draws that belong to no visit (the starter's and the finisher's random elements).
 """
 
@@ -14,8 +14,8 @@ import numpy as np
 
 from node.fence import fenced
 from node.noise import Source, SystemSource
-from node.protocol.state import Mixed
-from node.protocol.values import Payload
+from node.protocols.walk.state import Mixed
+from node.protocols.walk.values import Payload
 from node.tasks.additive import AdditiveTask, ends
 from node.tasks.base import LocalData, Noise, Task
 
@@ -24,17 +24,32 @@ NUMBERS_AHEAD = 4096
 
 
 @dataclass(frozen=True, slots=True)
-class Supply:
+class NoiseDraw:
     """The pre-drawn noise of one visit, and where later draws come from."""
 
     noise: Noise
     source: Source
 
 
+def scaled(contribution: Payload, share: tuple[int, int]) -> Payload:
+    """A share, at most 1, of a contribution; on the grid rounded to the nearest.
+
+    Whole numbers come no further apart by this, coordinate by coordinate: the sensitivity stays."""
+    part, whole = share
+    if part == whole:
+        return contribution
+    if contribution.dtype.kind == "f":
+        return np.asarray(contribution * (part / whole))
+    times, rest = np.divmod(contribution, whole)
+    return np.asarray(times * part + (rest * part + whole // 2) // whole)
+
+
 class BoundTask:
     """``Worker`` of the protocol core."""
 
-    def __init__(self, task: Task, data: LocalData, full_units: int, refresh_dummies: int) -> None:
+    def __init__(
+        self, task: Task, data: LocalData, full_units: int, refresh_dummies: int, share: tuple[int, int] = (1, 1)
+    ) -> None:
         self.dtype: str = task.dtype
         self.dimension = task.dimension
         self.quick = task.quick
@@ -43,18 +58,19 @@ class BoundTask:
         self._data = data
         self._full_units = full_units
         self._refresh_dummies = refresh_dummies
+        self._share = share  # of its contribution: who is met more often than others counts for less
         self._no_noise = Noise(np.empty((0, task.dimension), task.dtype))
 
     @fenced
-    def supply(self, source: Source) -> Supply:
+    def supply(self, source: Source) -> NoiseDraw:
         """Draw ahead everything random of one visit."""
-        return Supply(self._task.draw(source), source)
+        return NoiseDraw(self._task.draw(source), source)
 
     @fenced
-    def supplies(self, source: Source) -> list[Supply]:
+    def supplies(self, source: Source) -> list[NoiseDraw]:
         """The same for the next visits: many at once for a short payload, where calls cost more than numbers."""
         count = max(1, min(MOST_AHEAD, NUMBERS_AHEAD // (self._full_units * self.dimension)))
-        return [Supply(noise, source) for noise in self._task.draw_many(source, count)]
+        return [NoiseDraw(noise, source) for noise in self._task.draw_many(source, count)]
 
     def fits(self, payload: Payload, part: float | None = None) -> bool:
         """Within what honest users add in a whole walk, and ``part`` of it; None: what can be computed with."""
@@ -69,7 +85,7 @@ class BoundTask:
         return bool(-limit <= least and most <= limit)
 
     @fenced
-    def begin(self, fresh: Callable[[], Supply]) -> Mixed:
+    def begin(self, fresh: Callable[[], NoiseDraw]) -> Mixed:
         """The public initial payload, with the starter's random elements where the task has them."""
         payload = self._task.initial(fresh().source if self._task.opening_dummies else SystemSource())
         dummies = payload if self._task.opening_dummies else None
@@ -77,14 +93,14 @@ class BoundTask:
 
     @fenced
     def contribute(self, payload: Payload, index: int) -> Payload:
-        return self._task.contribution(payload, self._data, index)
+        return scaled(self._task.contribution(payload, self._data, index), self._share)
 
     @fenced
     def mix(
         self,
         payload: Payload,
         contribution: Payload | None,
-        supply: Supply | None,
+        supply: NoiseDraw | None,
         units: int,
         step: int,
         closing: bool,
@@ -119,17 +135,17 @@ class BoundTask:
         task.apply_into(out, payload, contribution, noise)
         return out
 
-    def enough(self, supply: Supply, units: int, fresh: Callable[[], Supply]) -> Supply:
+    def enough(self, supply: NoiseDraw, units: int, fresh: Callable[[], NoiseDraw]) -> NoiseDraw:
         """The same noise, with as many fresh components behind it as ``units`` components need."""
         if units <= len(supply.noise.units):
             return supply
         rows: list[Any] = [*supply.noise.units]
         while len(rows) < units:
             rows += [*fresh().noise.units]
-        return Supply(Noise(np.stack(rows)), supply.source)
+        return NoiseDraw(Noise(np.stack(rows)), supply.source)
 
     @fenced
-    def refresh(self, payload: Payload, supply: Supply, units: int, step: int) -> Mixed:
+    def refresh(self, payload: Payload, supply: NoiseDraw, units: int, step: int) -> Mixed:
         """Fresh noise, ``units`` components, for a token that is taken up again (THEORY.md#one-token)."""
         task = self._task
         if not task.noise_only_is_dummy:

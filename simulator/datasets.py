@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from network_dp.errors import UserError
 from node.tasks.vectors import unit_rows
 
 Floats = NDArray[np.float64]
@@ -36,7 +37,7 @@ ROWS = 20_640
 TEST_SHARE = 0.2
 
 
-class DatasetError(ValueError):
+class DatasetError(UserError, ValueError):
     """A data set cannot be used; the message says what is expected."""
 
 

@@ -11,14 +11,14 @@ from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
 from pathlib import Path
 
-from node.protocol import exits
-from node.protocol.machine import CUSTODY, WATCH
-from node.protocol.state import Phase, Watch
+import node.protocols.exits as exits
+from node.protocols.walk.machine import CUSTODY, HAPPY_PATH, PROGRESS, WATCH
+from node.protocols.walk.state import Phase, Watch
 from simulator.faults.stories import STORIES, Story, tell, write_transcripts
 
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "PROTOCOL.md"
-TRANSCRIPTS = ROOT / "tests" / "scenarios"
+TRANSCRIPTS = ROOT / "tests" / "golden" / "scenarios"
 _PART = re.compile(r"(<!-- made: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 _MESSAGE = re.compile(r"^ +u(\d+) -> u(\d+) (.*)$")
 _DEED = re.compile(r"^ +u(\d+) (journal|log|final result|compute|exit|error)(.*)$")
@@ -27,7 +27,9 @@ _DEED = re.compile(r"^ +u(\d+) (journal|log|final result|compute|exit|error)(.*)
 def _diagram(kinds: Iterable[Enum], edges: Mapping[tuple[str, str], list[str]]) -> str:
     lines = ["```mermaid", "stateDiagram-v2"]
     lines += [f"    {kind.name}: {kind.name}<br/>{kind.value.replace(':', ',')}" for kind in kinds]
-    lines += [f"    {start} --> {end}: {' / '.join(labels)}" for (start, end), labels in edges.items()]
+    for (start, end), labels in edges.items():
+        named = " / ".join(label for label in labels if label)
+        lines.append(f"    {start} --> {end}: {named}" if named else f"    {start} --> {end}")
     return "\n".join([*lines, "```", ""])
 
 
@@ -40,7 +42,35 @@ def _collect(rows: Iterable[tuple[Enum, str, Iterable[Enum]]]) -> dict[tuple[str
 
 
 def custody() -> str:
-    return _diagram(Phase, _collect((phase, outcome, row.to) for (phase, outcome), row in CUSTODY.items()))
+    """A walk without faults; a state that leads on by itself has arrows without a name."""
+    edges = _collect((start, event, [end]) for start, event, end in HAPPY_PATH)
+    phases = [phase for phase in Phase if any(phase in (start, end) for start, _, end in HAPPY_PATH)]
+    return _diagram(phases, edges)
+
+
+def _names(phases: Iterable[Phase]) -> str:
+    chosen = set(phases)
+    return ", ".join(phase.name for phase in Phase if phase in chosen)
+
+
+def events() -> str:
+    """Every row of the table of custody: rows of one handler and one event are one line."""
+    merged: dict[tuple[str, str], list[tuple[Phase, frozenset[Phase]]]] = {}
+    for (phase, event), row in CUSTODY.items():
+        handler = f"{row.run.__module__.rsplit('.', 1)[-1]}.{row.run.__name__}"
+        merged.setdefault((event, handler), []).append((phase, row.to))
+    lines = ["| event | in | handler | leads to |", "|---|---|---|---|"]
+    for (event, handler), rows in merged.items():
+        anywhere = len(rows) == len(Phase) - len(PROGRESS)
+        stays = anywhere and all(phase in to for phase, to in rows)
+        ends = frozenset.intersection(*(to for _, to in rows)) if stays else frozenset().union(*(to for _, to in rows))
+        where = "any phase" if anywhere else _names(phase for phase, _ in rows)
+        leads = ", ".join(filter(None, ["the same phase" if stays else "", _names(ends)]))
+        lines.append(f"| {event} | {where} | `{handler}` | {leads} |")
+    for phase, (run, to) in PROGRESS.items():
+        handler = f"{run.__module__.rsplit('.', 1)[-1]}.{run.__name__}"
+        lines.append(f"| (by itself) | {phase.name} | `{handler}` | {_names(to)} |")
+    return "\n".join([*lines, ""])
 
 
 def watch() -> str:
@@ -80,6 +110,7 @@ def sequences() -> str:
 
 PARTS: Mapping[str, Callable[[], str]] = {
     "custody": custody,
+    "events": events,
     "watch": watch,
     "exits": exit_codes,
     "sequences": sequences,

@@ -25,7 +25,7 @@ _OTHERS_MAX = 1 << 15  # windows with more others are treated as if they had thi
 
 
 @dataclass(frozen=True)
-class Windows:
+class SimulatedWindows:
     """Log-moments of windows: row j serves windows of at least others[j] others, one column per Renyi order."""
 
     response: Response
@@ -33,14 +33,14 @@ class Windows:
     log_moments: Floats
 
 
-def windows(response: Response, longest_cycle: int) -> Windows:
+def windows(response: Response, longest_cycle: int) -> SimulatedWindows:
     """A table for all cycles up to the given length; longer ones are safe too."""
     most = min(longest_cycle, _OTHERS_MAX)
     others = np.unique([round_down(j) for j in range(most + 1)]).astype(np.int64)
-    return Windows(response, others, log_moments(response, _ORDERS, others).T)
+    return SimulatedWindows(response, others, log_moments(response, _ORDERS, others).T)
 
 
-def response_losses(walk: Ints, n_users: int, table: Windows, delta: float) -> Spread:
+def response_losses(walk: Ints, n_users: int, table: SimulatedWindows, delta: float) -> Spread:
     """Epsilon over all pairs u != v on one walk, the result not released."""
     order = np.argsort(walk, kind="stable")
     users = walk[order]
@@ -51,7 +51,9 @@ def response_losses(walk: Ints, n_users: int, table: Windows, delta: float) -> S
     return spread(losses)
 
 
-def _column(walk: Ints, order: Ints, users: Ints, v: int, n_users: int, table: Windows, delta: float) -> Floats:
+def _column(
+    walk: Ints, order: Ints, users: Ints, v: int, n_users: int, table: SimulatedWindows, delta: float
+) -> Floats:
     visits = np.flatnonzero(walk == v)
     if len(visits) == 0:
         return np.zeros(n_users)

@@ -18,7 +18,7 @@ from network_dp.losses import loss_of
 from network_dp.plan import SgdTask
 from node.noise import Source, discrete_gaussian
 from node.tasks.fixed_point import to_grid
-from node.tasks.sgd import GRID_BITS
+from node.tasks.gradients import GRID_BITS
 from simulator.datasets import Problem
 
 Floats = NDArray[np.float64]

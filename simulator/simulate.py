@@ -14,8 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from network_dp import utility
+from network_dp.errors import UserError
 from network_dp.plan import Plan
-from node.noise import Source, discrete_gaussian, discrete_laplace, respond, response_coins, uniform_below
+from node.noise import SAMPLERS, Source, respond, response_coins, uniform_below
 from node.tasks import AdditiveTask, LocalData, Table, Tally, make_task
 from node.tasks.histogram import ResponseHistogram
 from node.tasks.sgd import Sgd
@@ -30,7 +31,7 @@ Bools = NDArray[np.bool_]
 _DRAWS = 1 << 20  # noise drawn together
 
 
-class SimulationError(ValueError):
+class SimulationError(UserError, ValueError):
     """This plan or data cannot be simulated; the message says why."""
 
 
@@ -62,11 +63,12 @@ def simulate(
 
 def _one(job: _Job) -> SimulatedRun:
     plan, generator = job.plan, np.random.default_rng(job.seed)
-    ring = plan.walk.topology == "ring"
-    walk = walks.ring(plan.n, plan.walk.rounds or 0) if ring else walks.uniform(plan.n, plan.total_steps, generator)
+    walk = walks.of(plan.topology, generator)
     contributing = walks.within_cap(walk, plan.caps.contributions)
     if plan.caps.edge is not None:
         raise SimulationError("caps.edge is not simulated: it depends on who comes next")
+    if plan.topology.correction != 1.0:
+        raise SimulationError('walk.weights = "simple" is not simulated: users would not count alike; use "metropolis"')
     task = make_task(plan)
     data = [task.prepare(table) for table in job.tables]
     source = NumpySource(generator)
@@ -98,7 +100,7 @@ def _additive(
 
 def _noise_components(plan: Plan, contributing: Bools) -> int:
     """How many noise components an undisturbed walk adds in all (THEORY.md#ring-noise-count, #release)."""
-    if plan.walk.topology == "complete":
+    if plan.topology.drawn:
         return len(contributing) if plan.caps.past == "noise" else int(contributing.sum())
     released = plan.walk.release == "all"
     rounds = plan.walk.rounds or 0
@@ -108,7 +110,7 @@ def _noise_components(plan: Plan, contributing: Bools) -> int:
 
 
 def _noise_total(task: AdditiveTask, components: int, source: Source) -> Ints:
-    sampler = discrete_laplace if task.plan.noise.mechanism == "laplace" else discrete_gaussian
+    sampler = SAMPLERS[task.plan.noise.mechanism]
     total = np.zeros(task.dimension, dtype=np.int64)
     at_once = max(1, _DRAWS // task.dimension)
     for first in range(0, components, at_once):

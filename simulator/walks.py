@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from network_dp.topology import Topology
+
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
@@ -16,6 +18,26 @@ def uniform(n_users: int, n_steps: int, generator: np.random.Generator) -> Ints:
 
 def ring(n_users: int, n_rounds: int) -> Ints:
     return np.tile(np.arange(n_users), n_rounds)
+
+
+def of(topology: Topology, generator: np.random.Generator) -> Ints:
+    """One undisturbed walk: who has turns in an order has them in the plan's, else the next is drawn."""
+    if topology.rounds is not None:
+        return ring(topology.n_users, topology.rounds)
+    if topology.uniform:
+        return uniform(topology.n_users, topology.total_steps, generator)
+    return drawn(topology, generator)
+
+
+def drawn(topology: Topology, generator: np.random.Generator) -> Ints:
+    """Any law of the next holder, with everybody alive."""
+    everybody, walk, holder = range(topology.n_users), [], topology.starter
+    for step in range(topology.total_steps):
+        users, _, weights = topology.next(holder, step, everybody)
+        law = None if weights is None else np.array(weights, dtype=np.float64) / sum(weights)
+        holder = int(generator.choice(users, p=law))
+        walk.append(holder)
+    return np.array(walk, dtype=np.int64)
 
 
 def visit_numbers(walk: Ints) -> Ints:

@@ -8,32 +8,27 @@ from html import escape
 from typing import Final
 
 import numpy as np
-from scipy.special import ndtri
-from scipy.stats import binom, norm
+from scipy.stats import binom
 
-from analyzer.draws import CELLS, lie_rate
-from analyzer.exposures import walking_rows
-from analyzer.judge import Analysis, visits_per_user
-from analyzer.limits import exposure_tail
-from analyzer.privacy import n_live
-from analyzer.report.svg import Frame, blocks, heat, nice_ticks, number, png
-from analyzer.tables import HANDOFF, REISSUE, START, Event, Floats
-from network_dp.plan import SgdTask
+from analyzer.checks.limits import exposure_tail
+from analyzer.checks.privacy import n_live
+from analyzer.read.tables import HANDOFF, REISSUE, START, Event
+from analyzer.reconstruct.draws import CELLS, lie_rate
+from analyzer.reconstruct.exposures import walking_rows
+from analyzer.reconstruct.noise_laws import law_of
+from analyzer.report.figures import circle, figure
+from analyzer.report.graph_charts import by_distance, seen_of_one
+from analyzer.report.learned import pairs
+from analyzer.report.result import loss_curve
+from analyzer.report.svg import Axes, nice_ticks, number
+from analyzer.run import Analysis, visits_per_user
 from network_dp.promise import has_walk_law
 
 DRAWN_USERS: Final = 60
+NAMED_USERS: Final = 24  # on a circle; more names would overlap
 _DOTS: Final = 1500
-
-
-def figure(title: str, body: str, caption: str) -> str:
-    if not body:
-        return ""
-    return f"<figure><h3>{escape(title)}</h3>{body}<figcaption>{escape(caption)}</figcaption></figure>"
-
-
-def _circle(n: int) -> list[tuple[float, float]]:
-    angle = [2 * math.pi * i / n - math.pi / 2 for i in range(n)]
-    return [(200 + 150 * math.cos(a), 200 + 150 * math.sin(a)) for a in angle]
+_TRACED: Final = 400  # visits up to which a line through them can be followed
+_LEAST_DRAWS: Final = 50  # fewer draws show no law
 
 
 def walk(analysis: Analysis) -> str:
@@ -42,14 +37,14 @@ def walk(analysis: Analysis) -> str:
     sents = run.lineage.sents
     used = sents[sents["to"] >= 0]
     n = run.plan.n
-    beside = ~run.lineage.on_branch if run.lineage.complete else np.zeros(len(sents), dtype=np.bool_)
-    lost = {(int(row["user"]), int(row["to"])) for row in sents[beside] if row["to"] >= 0}
-    if n > DRAWN_USERS:
-        return _edge_map(analysis)
+    off_branch = ~run.lineage.on_branch if run.lineage.complete else np.zeros(len(sents), dtype=np.bool_)
+    lost = {(int(row["user"]), int(row["to"])) for row in sents[off_branch] if row["to"] >= 0}
+    if n > NAMED_USERS:
+        return ""  # a ball of wool
     counts: dict[tuple[int, int], int] = {}
     for user, to in zip(used["user"].tolist(), used["to"].tolist(), strict=True):
         counts[user, to] = counts.get((user, to), 0) + 1
-    place = _circle(n)
+    place = circle(n)
     most = max(counts.values(), default=1)
     name = run.logs.name
     marks = []
@@ -67,16 +62,13 @@ def walk(analysis: Analysis) -> str:
             f'<circle class="{kind}" cx="{x:.1f}" cy="{y:.1f}" r="{radius:.1f}">'
             f"<title>{escape(name(i))}: {visits[i]} visits</title></circle>"
         )
-        if n <= 24:
-            tx, ty = 200 + (x - 200) * 1.13, 200 + (y - 200) * 1.13
-            side = "start" if x > 230 else "end" if x < 170 else "middle"
-            marks.append(
-                f'<text class="tick" x="{tx:.1f}" y="{ty + 4:.1f}" text-anchor="{side}">{escape(name(i))}</text>'
-            )
+        tx, ty = 200 + (x - 200) * 1.13, 200 + (y - 200) * 1.13
+        side = "start" if x > 230 else "end" if x < 170 else "middle"
+        marks.append(f'<text class="tick" x="{tx:.1f}" y="{ty + 4:.1f}" text-anchor="{side}">{escape(name(i))}</text>')
     label = 'role="img" aria-label="The walk of the token"'
     body = f'<svg class="square" viewBox="-30 0 460 400" {label}>{"".join(marks)}</svg>'
     told = f"{len(used)} hand-overs over {len(counts)} edges; thicker is more often, larger is more visits."
-    return figure("The walk", body, told + (" Red: tokens that left beside the accepted branch." if lost else ""))
+    return figure("The walk", body, told + (" Red: tokens that left the accepted branch." if lost else ""))
 
 
 def _edge(place: list[tuple[float, float]], u: int, v: int) -> str:
@@ -88,45 +80,10 @@ def _edge(place: list[tuple[float, float]], u: int, v: int) -> str:
     return f"M{x0:.1f},{y0:.1f} Q{mx + (y1 - y0) * 0.12:.1f},{my - (x1 - x0) * 0.12:.1f} {x1:.1f},{y1:.1f}"
 
 
-def _image(matrix: Floats, top: float, label: str) -> str:
-    shown = blocks(matrix)
-    scaled = shown / top if top > 0 else shown
-    address = png(heat(np.asarray(scaled, dtype=np.float64)))
-    scale = png(heat(np.linspace(0, 1, 120)[None, :].repeat(8, axis=0)))
-    return (
-        f'<img class="pixels" alt="{escape(label)}" src="{address}">'
-        f'<div class="scale"><span>0</span><img alt="" src="{scale}"><span>{number(top)}</span></div>'
-    )
-
-
-def _edge_map(analysis: Analysis) -> str:
-    run, n = analysis.run, analysis.run.plan.n
-    used = run.lineage.sents[run.lineage.sents["to"] >= 0]
-    counts = np.zeros((n, n))
-    np.add.at(counts, (used["user"], used["to"]), 1.0)
-    body = _image(counts, float(counts.max()), "How often each edge was used")
-    return figure("The walk", body, f"Hand-overs from each user (down) to each user (across); {len(used)} in all.")
-
-
-def heat_map(analysis: Analysis) -> str:
-    """eps of all pairs."""
-    epsilon = analysis.privacy.epsilon
-    if epsilon is None:
-        return ""
-    finite = epsilon[np.isfinite(epsilon)]
-    top = float(finite.max()) if len(finite) else 1.0
-    shown = np.where(np.isinf(epsilon), top, epsilon).astype(np.float64)
-    np.fill_diagonal(shown, np.nan)
-    body = _image(shown, top, "Epsilon of every pair of users")
-    blocked = " Each cell shows the largest value of a block of users." if len(epsilon) > 160 else ""
-    words = "How much each user (down) gave away to each user (across): epsilon at delta "
-    return figure("Who learned about whom", body, f"{words}{analysis.run.plan.noise.delta:g}.{blocked}")
-
-
 def exposure_law(analysis: Analysis) -> str:
     """Share of pairs above each exposure, against what an honest walk allows (no Gaussian noise: above each eps)."""
     numbers, run = analysis.privacy, analysis.run
-    gaussian = run.plan.noise.mechanism == "gaussian"
+    gaussian = run.plan.mechanism.by_exposure
     seen = numbers.exposure if gaussian else numbers.epsilon
     if seen is None:
         return ""
@@ -138,21 +95,21 @@ def exposure_law(analysis: Analysis) -> str:
     top = max(float(values[-1]), min(limit or 0.0, float(values[-1]) * 3 + 1)) * 1.06
     floor = math.floor(math.log10(0.5 / len(values))) if len(values) > 1 else -1
     floor = min(floor, -1)
-    frame = Frame((0.0, top), (floor, 0.0), "Distribution of exposure")
+    axes = Axes((0.0, top), (floor, 0.0), "Distribution of exposure")
     index = np.unique(np.linspace(0, len(values) - 1, min(400, len(values))).astype(np.int64))
     share = 1 - np.arange(len(values)) / len(values)
-    frame.line([(0.0, 0.0), *((float(values[i]), math.log10(share[i])) for i in index)], "observed", "this run")
+    axes.line([(0.0, 0.0), *((float(values[i]), math.log10(share[i])) for i in index)], "observed", "this run")
     if has_walk_law(run.plan):
         grid = np.linspace(top / 60, top, 60)
         tail = exposure_tail(run.plan, n_live(run), grid)
         law = [(float(s), min(0.0, t / math.log(10))) for s, t in zip(grid, tail, strict=True)]
-        frame.line([(s, y) for s, y in law if y >= floor], "law", "law, at most")
+        axes.line([(s, y) for s, y in law if y >= floor], "law", "law, at most")
     if not gaussian and numbers.promised is not None:
-        frame.upright(numbers.promised, "law", "promised before the run")
+        axes.upright(numbers.promised, "law", "promised before the run")
     if limit is not None:
-        frame.upright(limit, "limit", "limit of the verdict")
-    frame.axes(
-        "exposure S" if gaussian else "epsilon",
+        axes.upright(limit, "limit", "limit of the verdict")
+    axes.scales(
+        "exposure S of a pair" if gaussian else "epsilon of a pair",
         "share of pairs above",
         y_ticks=range(floor, 1),
         y_text=lambda y: number(10.0**y),
@@ -160,35 +117,31 @@ def exposure_law(analysis: Analysis) -> str:
     what = "exposure" if gaussian else "epsilon"
     before = "the bound on its law before the run" if gaussian else "what was promised before the run"
     caption = f"Each pair's {what} on the path that was really taken, and {before}."
-    return figure("Exposure against its law", frame.render(), caption)
+    return figure("Exposure against its law", axes.render(), caption)
 
 
 def noise(analysis: Analysis) -> str:
     """Drawn noise against its law."""
     tally, plan = analysis.run.logs.noise, analysis.run.plan
     total = int(tally.count.sum())
-    if total == 0:
+    if total < _LEAST_DRAWS:
         return ""
-    if plan.noise.mechanism == "rr":
+    if not plan.mechanism.additive:
         return _lies(analysis)
-    edges = np.asarray(ndtri(np.arange(1, CELLS) / CELLS))
-    density = norm.pdf
-    if plan.noise.mechanism == "laplace":
-        quantile = np.arange(1, CELLS) / CELLS
-        edges = np.where(quantile < 0.5, np.log(2 * quantile), -np.log(2 * (1 - quantile)))
+    law = law_of(plan)
+    edges = law.quantile(np.arange(1, CELLS) / CELLS)
     per = 1 if total > 64 * 20 else (4 if total > 16 * 8 else 8)
     edges, bins = edges[per - 1 :: per], tally.bins.reshape(-1, per).sum(axis=1)[1:-1]
     height = bins / total / np.diff(edges)
     top = max(float(height.max()), 0.5) * 1.15
-    frame = Frame((float(edges[0]), float(edges[-1])), (0.0, top), "Noise against its law")
+    axes = Axes((float(edges[0]), float(edges[-1])), (0.0, top), "Noise against its law")
     for i, value in enumerate(height):
-        frame.bar(float(edges[i]), float(edges[i + 1]), float(value), "observed", f"{bins[i]} draws")
+        axes.bar(float(edges[i]), float(edges[i + 1]), float(value), "observed", f"{bins[i]} draws")
     grid = np.linspace(edges[0], edges[-1], 80)
-    law = density(grid) if plan.noise.mechanism == "gaussian" else 0.5 * np.exp(-np.abs(grid))
-    frame.line([(float(x), float(y)) for x, y in zip(grid, law, strict=True)], "law", "law of the plan")
-    frame.key("observed", f"{total} draws")
-    frame.axes("noise in units of " + ("sigma" if plan.noise.mechanism == "gaussian" else "scale"), "density")
-    return figure("The noise that was drawn", frame.render(), "All users together; the outermost cells are left out.")
+    axes.line([(float(x), float(y)) for x, y in zip(grid, law.density(grid), strict=True)], "law", "law of the plan")
+    axes.key("bar", "observed", f"{total} draws")
+    axes.scales(f"noise in units of {plan.mechanism.size_key}", "density")
+    return figure("The noise that was drawn", axes.render(), "All users together; the outermost cells are left out.")
 
 
 def _lies(analysis: Analysis) -> str:
@@ -196,38 +149,35 @@ def _lies(analysis: Analysis) -> str:
     rate = lie_rate(plan)
     seen = np.flatnonzero(tally.count)
     shares = tally.total[seen] / tally.count[seen]
-    frame = Frame((-0.5, len(seen) - 0.5), (0.0, max(1.0, float(shares.max()))), "Lies per user")
+    axes = Axes((-0.5, len(seen) - 0.5), (0.0, max(1.0, float(shares.max()))), "Lies per user")
     for i, share in enumerate(shares.tolist()):
-        frame.bar(i - 0.4, i + 0.4, share, "observed", f"{analysis.run.logs.name(int(seen[i]))}: {share:.3g}")
-    frame.line([(-0.5, rate), (len(seen) - 0.5, rate)], "law", f"expected {rate:.3g}")
-    frame.key("observed", "share of responses that differ from the truth")
-    frame.axes("user", "share of lies")
-    return figure("Randomised responses", frame.render(), "How often each user's response was not the truth.")
+        axes.bar(i - 0.4, i + 0.4, share, "observed", f"{analysis.run.logs.name(int(seen[i]))}: {share:.3g}")
+    axes.line([(-0.5, rate), (len(seen) - 0.5, rate)], "law", f"expected {rate:.3g}")
+    axes.key("bar", "observed", "share of responses that differ from the truth")
+    names = [analysis.run.logs.name(int(user)) for user in seen]
+    axes.scales("user", "share of lies", x_ticks=_some(len(seen)), x_text=lambda x: names[int(x)])
+    return figure("Randomised responses", axes.render(), "How often each user's response was not the truth.")
 
 
 def visits(analysis: Analysis) -> str:
-    """Visits per user against the binomial."""
+    """Visits per user against the binomial; a ring visits everybody equally often."""
     run, plan = analysis.run, analysis.run.plan
-    if run.logs.absent:
+    if run.logs.absent or not plan.topology.uniform:
         return ""
     counts = visits_per_user(run)
-    low, high = int(counts.min()), int(counts.max())
-    if plan.topology.drawn:
-        spread = binom(plan.total_steps, 1 / plan.n)
-        low, high = min(low, int(spread.ppf(0.001))), max(high, int(spread.ppf(0.999)))
+    spread = binom(plan.total_steps, 1 / plan.n)
+    low, high = min(int(counts.min()), int(spread.ppf(0.001))), max(int(counts.max()), int(spread.ppf(0.999)))
     number_of = np.bincount(counts, minlength=high + 1)
-    law = plan.n * binom.pmf(np.arange(high + 1), plan.total_steps, 1 / plan.n)
-    top = max(float(number_of.max()), float(law.max()) if plan.topology.drawn else 0.0) * 1.12
-    frame = Frame((low - 0.7, high + 0.7), (0.0, top), "Visits per user")
+    law = plan.n * spread.pmf(np.arange(high + 1))
+    axes = Axes((low - 0.7, high + 0.7), (0.0, max(float(number_of.max()), float(law.max())) * 1.12), "Visits per user")
     for count in range(low, high + 1):
-        frame.bar(count - 0.4, count + 0.4, float(number_of[count]), "observed", f"{number_of[count]} users")
-    if plan.topology.drawn:
-        points = [(float(count), float(law[count])) for count in range(low, high + 1)]
-        frame.line(points, "law", f"Binomial({plan.total_steps}, 1/{plan.n})")
-    frame.key("observed", "users")
-    ticks = [x for x in nice_ticks(low, high) if x == int(x)]
-    frame.axes("visits", "users", x_ticks=ticks)
-    return figure("Visits per user", frame.render(), "How many users held the token how often.")
+        tip = f"{number_of[count]} users were visited {count} times"
+        axes.bar(count - 0.4, count + 0.4, float(number_of[count]), "observed", tip)
+    points = [(float(count), float(law[count])) for count in range(low, high + 1)]
+    axes.line(points, "law", f"Binomial({plan.total_steps}, 1/{plan.n})")
+    axes.key("bar", "observed", "users")
+    axes.scales("visits", "users", x_ticks=[x for x in nice_ticks(low, high) if x == int(x)])
+    return figure("Visits per user", axes.render(), "How many users held the token how often.")
 
 
 def timeline(analysis: Analysis) -> str:
@@ -241,27 +191,36 @@ def timeline(analysis: Analysis) -> str:
     origin = float(rows["time"].min()) if timed else 0.0
     faults = _faults(analysis) if timed else []
     last = max([float(x.max()), *(event.time - origin for event in faults)])
-    frame = Frame((0.0, last), (-0.5, run.plan.n - 0.5), "Timeline")
+    axes = Axes((0.0, last), (-0.5, run.plan.n - 0.5), "Timeline", left=90)
     order = np.argsort(x, kind="stable")
     order = order[np.unique(np.linspace(0, len(order) - 1, min(_DOTS, len(order))).astype(np.int64))]
-    if run.plan.n <= DRAWN_USERS and len(rows) <= 400:
-        frame.line([(float(x[i]), float(rows["user"][i])) for i in order], "trace")
+    if run.plan.n <= DRAWN_USERS and len(rows) <= _TRACED:
+        axes.line([(float(x[i]), float(rows["user"][i])) for i in order], "trace")
     for i in order:
-        frame.dot(float(x[i]), float(rows["user"][i]), "observed", 2.4)
+        tip = f"{logs.name(int(rows['user'][i]))}, step {rows['step'][i]}"
+        axes.dot(float(x[i]), float(rows["user"][i]), "observed", 2.4, tip)
     for event in faults[:200]:
         tip = f"{logs.name(event.user)} {event.text}"
-        frame.dot(max(0.0, event.time - origin), float(event.user), "fault", 4, tip)
+        axes.dot(max(0.0, event.time - origin), float(event.user), "fault", 4, tip)
     if faults:
-        frame.key("fault", _told(faults))
-    frame.key("observed", "the token's place")
-    ticks = [y for y in nice_ticks(0, run.plan.n - 1) if y == int(y)]
-    frame.axes("seconds" if timed else "step", "user", y_ticks=ticks)
+        axes.key("dot", "fault", _told(faults))
+    axes.key("dot", "observed", "the token's place")
+    axes.scales("seconds" if timed else "step", "", y_ticks=_some(run.plan.n), y_text=lambda y: logs.name(int(y))[:12])
     return figure(
         "Timeline",
-        frame.render(),
+        axes.render(),
         "Where the token was, and when somebody was started again, found a neighbour down, gave a branch up or took an "
         "old token up again.",
     )
+
+
+def _some(n: int) -> list[int]:
+    """Places on an axis of n users that leave room for their names."""
+    return list(range(0, n, max(1, math.ceil(n / 12))))
+
+
+def has_faults(analysis: Analysis) -> bool:
+    return bool(_faults(analysis))
 
 
 def _faults(analysis: Analysis) -> list[Event]:
@@ -291,11 +250,11 @@ def _told(faults: list[Event]) -> str:
 
 def gradients(analysis: Analysis) -> str:
     """SGD: size of the gradients along the walk."""
-    run = analysis.run
-    if not isinstance(run.plan.task, SgdTask) or not run.lineage.complete:
+    run, most = analysis.run, analysis.run.plan.task.gradient_bound
+    if most is None or not run.lineage.complete:
         return ""
     if analysis.utility.learning:
-        return _learning(analysis)
+        return figure("Loss along the walk", loss_curve(analysis), "It falls as the model fits the test set.")
     rows = walking_rows(run)
     size = run.lineage.sents["size"][rows]
     known = np.flatnonzero(np.isfinite(size))
@@ -304,43 +263,35 @@ def gradients(analysis: Analysis) -> str:
     window = max(1, len(known) // 100)
     smooth = np.convolve(size[known], np.ones(window) / window, mode="valid")
     steps = known[window - 1 :] + 1
-    frame = Frame((0.0, float(len(rows))), (0.0, run.plan.task.lipschitz * 1.05), "Gradients along the walk")
-    frame.line(
-        [(float(s), float(v)) for s, v in zip(steps, smooth, strict=True)], "observed", f"mean of {window} steps"
-    )
-    frame.line([(0.0, run.plan.task.lipschitz), (float(len(rows)), run.plan.task.lipschitz)], "limit", "L")
-    frame.axes("step", "gradient norm")
-    return figure("Learning", frame.render(), "Norm of the contributed gradients: they shrink as the model fits.")
+    axes = Axes((0.0, float(len(rows))), (0.0, most * 1.05), "Gradients along the walk")
+    axes.line([(float(s), float(v)) for s, v in zip(steps, smooth, strict=True)], "observed", f"mean of {window} steps")
+    axes.line([(0.0, most), (float(len(rows)), most)], "limit", "L")
+    axes.scales("step", "gradient norm")
+    return figure("Gradients along the walk", axes.render(), "Norm of the contributions: it falls as the model fits.")
 
 
-def _learning(analysis: Analysis) -> str:
-    points = analysis.utility.learning
-    loss_name = {"logistic": "logistic loss", "ridge": "squared loss", "smoothed_hinge": "smoothed hinge loss"}
-    task = analysis.run.plan.task
-    assert isinstance(task, SgdTask)
-    graded = not math.isnan(points[-1][2])
-    top = max([1.0 if graded else 0.0, *(loss for _, loss, _ in points)]) * 1.05
-    frame = Frame((0.0, float(points[-1][0])), (0.0, top), "Learning along the walk")
-    if graded:
-        frame.line([(float(step), accuracy) for step, _, accuracy in points], "observed", "accuracy on the test set")
-    frame.line([(float(step), loss) for step, loss, _ in points], "law", f"{loss_name[task.loss]} on the test set")
-    frame.axes("step", "accuracy, loss" if graded else "loss")
-    last = f"{points[-1][2]:.1%} of the test set is right" if graded else f"the loss is {points[-1][1]:.3g}"
-    caption = f"The model after each part of the walk; at the end {last}."
-    return figure("Learning", frame.render(), caption)
+def _can_be_followed(analysis: Analysis) -> bool:
+    """A timeline without faults says something only of a short walk; one with faults is for everybody."""
+    return not has_faults(analysis) and len(analysis.run.logs.visits) <= _TRACED
 
 
-def all_charts(analysis: Analysis) -> str:
+def main_charts(analysis: Analysis) -> list[str]:
+    """For every reader: who could learn about whom, the walk where names fit, and when something went wrong."""
+    path = (walk(analysis), timeline(analysis) if has_faults(analysis) else "") if analysis.shows_path else ()
+    drawn = (pairs(analysis), seen_of_one(analysis), by_distance(analysis), *path)
+    return [chart for chart in drawn if chart]
+
+
+def special_charts(analysis: Analysis) -> list[str]:
+    """For whoever checks the theory."""
     from analyzer.report.profile import profile
 
     drawn = (
-        walk(analysis),
-        heat_map(analysis),
-        exposure_law(analysis),
         profile(analysis),
+        exposure_law(analysis),
         noise(analysis),
-        visits(analysis),
-        timeline(analysis),
+        visits(analysis) if analysis.shows_path else "",
         gradients(analysis),
+        timeline(analysis) if analysis.shows_path and _can_be_followed(analysis) else "",
     )
-    return "".join(drawn)
+    return [chart for chart in drawn if chart]

@@ -1,4 +1,4 @@
-"""eps against delta for the worst pair: this run, the promise, local DP, and the paper's printed bound."""
+"""eps against delta for the worst pair: this run, the promise and local DP."""
 
 from __future__ import annotations
 
@@ -7,12 +7,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from analyzer.judge import Analysis
-from analyzer.report.as_printed import as_printed
-from analyzer.report.charts import figure
-from analyzer.report.svg import Frame
-from analyzer.responses import Responses
-from analyzer.sights import Sights
+from analyzer.reconstruct.observations import Observations
+from analyzer.reconstruct.responses import Responses
+from analyzer.report.figures import figure
+from analyzer.report.svg import Axes
+from analyzer.run import Analysis
 from network_dp import bounds
 from network_dp.plan import Plan
 from network_dp.promise import local_epsilon, promised_epsilon, response_of
@@ -29,7 +28,7 @@ def profile(analysis: Analysis) -> str:
     numbers, plan = analysis.privacy, analysis.run.plan
     if numbers.worst is None or numbers.exposure is None:
         return ""
-    if plan.noise.mechanism == "laplace":
+    if plan.mechanism.pure:
         return _bars(analysis)
     deltas = [10.0 ** float(e) for e in np.linspace(-12, -2, 21)]
     few = deltas[::2]
@@ -38,23 +37,31 @@ def profile(analysis: Analysis) -> str:
         ("observed", "this run, worst pair", _curve(few, _observed(analysis, few))),
         ("law", "promised before the run", _curve(few, [promised_epsilon(_at(plan, d)) for d in few])),
         ("local", "local DP", _curve(deltas, [local_epsilon(_at(plan, d), made) for d in deltas])),
-        ("printed", "the paper's printed bound", _curve(few, [as_printed(_at(plan, d)) for d in few])),
     ]
+    if _same(curves[0][2], curves[1][2]):
+        curves[:2] = [("observed", "this run, worst pair: as promised", curves[0][2])]
     high = 4 * max((y for _, _, curve in curves[:2] for _, y in curve), default=0.0)
     shown = [(kind, text, [(x, y) for x, y in curve if y <= high]) for kind, text, curve in curves]
     shown = [(kind, text, curve) for kind, text, curve in shown if len(curve) > len(few) // 2]
     if not shown:
         return ""
     top = max(y for _, _, curve in shown for _, y in curve) * 1.08
-    frame = Frame((-12.0, -2.0), (0.0, top), "Epsilon against delta")
+    axes = Axes((-12.0, -2.0), (0.0, top), "Epsilon against delta")
     for kind, text, curve in shown:
-        frame.line(curve, kind, text)
-    frame.upright(math.log10(plan.noise.delta), "mark", "the plan's delta")
-    frame.axes("delta", "epsilon", x_ticks=range(-12, -1, 2), x_text=lambda x: f"1e{x:.0f}")
+        axes.line(curve, kind, text)
+    axes.upright(math.log10(plan.noise.delta), "mark", "the plan's delta")
+    axes.scales("delta", "epsilon", x_ticks=range(-12, -1, 2), x_text=lambda x: f"1e{x:.0f}")
     missing = [text for kind, text, _ in curves if kind not in {kind for kind, _, _ in shown}]
-    words = "Lower is more private. The printed bound is shown for comparison only; no verdict uses it."
-    words += f" Above the chart, infinite or not defined: {', '.join(missing)}." if missing else ""
-    return figure("Privacy of the worst pair", frame.render(), words)
+    words = "Lower is more private."
+    words += f" Not drawn, because it is far above the others or has no bound: {', '.join(missing)}." if missing else ""
+    return figure("Privacy of the worst pair", axes.render(), words)
+
+
+def _same(one: Curve, other: Curve) -> bool:
+    """Would two curves lie on each other?"""
+    return len(one) == len(other) > 0 and all(
+        abs(a[1] - b[1]) <= 0.01 * abs(b[1]) for a, b in zip(one, other, strict=True)
+    )
 
 
 def _observed(analysis: Analysis, deltas: list[float]) -> list[float]:
@@ -62,8 +69,8 @@ def _observed(analysis: Analysis, deltas: list[float]) -> list[float]:
     numbers, plan = analysis.privacy, analysis.run.plan
     assert numbers.worst is not None and numbers.exposure is not None
     u, v = numbers.worst
-    if plan.noise.mechanism == "rr":
-        windows = Responses(plan, Sights(analysis.run)).windows([v]).of(u)
+    if not plan.mechanism.additive:
+        windows = Responses(plan, Observations(analysis.run)).windows([v]).of(u)
         return [composed_epsilon(response_of(plan), windows, delta) for delta in deltas]
     assert plan.noise.sigma is not None
     value = float(numbers.exposure[u, v])
@@ -83,10 +90,10 @@ def _bars(analysis: Analysis) -> str:
         ("law", "promised", numbers.promised),
     ]
     bars = [(kind, text, y) for kind, text, y in shown if y is not None and math.isfinite(y)]
-    frame = Frame((-0.6, len(bars) - 0.4), (0.0, max(y for _, _, y in bars) * 1.15), "Epsilon compared")
+    axes = Axes((-0.6, len(bars) - 0.4), (0.0, max(y for _, _, y in bars) * 1.15), "Epsilon compared")
     for i, (kind, text, y) in enumerate(bars):
-        frame.bar(i - 0.35, i + 0.35, y, kind, f"{text}: {y:.4g}")
+        axes.bar(i - 0.35, i + 0.35, y, kind, f"{text}: {y:.4g}")
     names = [f"{text} {y:.3g}" for _, text, y in bars]
-    frame.axes("", "epsilon", x_ticks=range(len(bars)), x_text=lambda x: names[int(x)])
+    axes.scales("", "epsilon", x_ticks=range(len(bars)), x_text=lambda x: names[int(x)])
     words = "Pure epsilon (delta = 0); lower is more private. Somebody who saw every message would see raw values."
-    return figure("Privacy of the worst pair", frame.render(), words)
+    return figure("Privacy of the worst pair", axes.render(), words)

@@ -1,4 +1,4 @@
-"""Just enough SVG: a frame with axes, and marks inside it. Colours come from the page's style sheet by class."""
+"""Just enough SVG: axes and marks inside them. Colours come from the page's style sheet by class."""
 
 from __future__ import annotations
 
@@ -35,18 +35,24 @@ def number(value: float) -> str:
     return f"{value:.1e}".replace("e-0", "e-").replace("e+0", "e")
 
 
-class Frame:
+class Axes:
     """A chart's rectangle: maps data to pixels and collects marks."""
 
     def __init__(
-        self, x: tuple[float, float], y: tuple[float, float], title: str, width: int = 520, height: int = 280
+        self,
+        x: tuple[float, float],
+        y: tuple[float, float],
+        title: str,
+        width: int = 520,
+        height: int = 280,
+        left: int = 62,
     ) -> None:
         self._x, self._y = (_open(*x), _open(*y))
         self._width, self._height = width, height
-        self._left, self._right, self._top, self._bottom = 62, width - 14, 14, height - 40
+        self._left, self._right, self._top, self._bottom = left, width - 24, 14, height - 40
         self._title = title
         self._marks: list[str] = []
-        self._keys: list[tuple[str, str]] = []
+        self._keys: list[str] = []
 
     def px(self, x: float) -> float:
         low, high = self._x
@@ -56,7 +62,7 @@ class Frame:
         low, high = self._y
         return self._bottom - (y - low) / (high - low) * (self._bottom - self._top)
 
-    def axes(
+    def scales(
         self,
         x_label: str,
         y_label: str,
@@ -70,13 +76,12 @@ class Frame:
             at = self.py(y)
             marks.append(f'<line class="grid" x1="{self._left}" x2="{self._right}" y1="{at:.1f}" y2="{at:.1f}"/>')
             marks.append(
-                f'<text class="tick" x="{self._left - 6}" y="{at + 4:.1f}" text-anchor="end">{y_text(y)}</text>'
+                f'<text class="tick" x="{self._left - 6}" y="{at + 4:.1f}" text-anchor="end">{escape(y_text(y))}</text>'
             )
         for x in x_ticks if x_ticks is not None else nice_ticks(*self._x):
             at = self.px(x)
-            marks.append(
-                f'<text class="tick" x="{at:.1f}" y="{self._bottom + 16}" text-anchor="middle">{x_text(x)}</text>'
-            )
+            text = escape(x_text(x))
+            marks.append(f'<text class="tick" x="{at:.1f}" y="{self._bottom + 16}" text-anchor="middle">{text}</text>')
         marks.append(
             f'<line class="axis" x1="{self._left}" x2="{self._right}" y1="{self._bottom}" y2="{self._bottom}"/>'
             f'<text class="label" x="{(self._left + self._right) / 2:.0f}" y="{self._height - 6}" '
@@ -90,19 +95,31 @@ class Frame:
         inside = [(x, y) for x, y in points if math.isfinite(x) and math.isfinite(y)]
         if len(inside) > 1:
             path = " ".join(f"{self.px(x):.1f},{self._clip(self.py(y)):.1f}" for x, y in inside)
-            self._marks.append(f'<polyline class="curve {kind}" points="{path}"/>')
+            title = f"<title>{escape(key)}</title>" if key else ""
+            self._marks.append(f'<polyline class="curve {kind}" points="{path}">{title}</polyline>')
             if key:
-                self._keys.append((kind, key))
+                self.key("line", kind, key)
 
     def _clip(self, at: float) -> float:
         return min(max(at, self._top), self._bottom)
 
-    def bar(self, x0: float, x1: float, y: float, kind: str, tip: str = "") -> None:
-        left, right, top = self.px(x0), self.px(x1), self._clip(self.py(y))
+    def bar(self, x0: float, x1: float, y: float, kind: str, tip: str = "", base: float | None = None) -> None:
+        """From ``base`` (the lower edge unless given) to ``y``."""
+        left, right = self.px(x0), self.px(x1)
+        ends = (self._clip(self.py(y)), self._bottom if base is None else self._clip(self.py(base)))
         title = f"<title>{escape(tip)}</title>" if tip else ""
         self._marks.append(
-            f'<rect class="{kind}" x="{left:.1f}" y="{top:.1f}" width="{max(right - left - 0.6, 0.6):.1f}" '
-            f'height="{max(self._bottom - top, 0):.1f}">{title}</rect>'
+            f'<rect class="{kind}" x="{left:.1f}" y="{min(ends):.1f}" width="{max(right - left - 0.6, 0.6):.1f}" '
+            f'height="{max(abs(ends[1] - ends[0]), 0):.1f}">{title}</rect>'
+        )
+
+    def segment(self, start: tuple[float, float], end: tuple[float, float], kind: str, tip: str = "") -> None:
+        """A line between two points, without a legend entry."""
+        (x0, y0), (x1, y1) = start, end
+        title = f"<title>{escape(tip)}</title>" if tip else ""
+        self._marks.append(
+            f'<line class="curve {kind}" x1="{self.px(x0):.1f}" y1="{self._clip(self.py(y0)):.1f}" '
+            f'x2="{self.px(x1):.1f}" y2="{self._clip(self.py(y1)):.1f}">{title}</line>'
         )
 
     def dot(self, x: float, y: float, kind: str, radius: float = 3, tip: str = "") -> None:
@@ -113,23 +130,32 @@ class Frame:
 
     def upright(self, x: float, kind: str, key: str) -> None:
         """A vertical line with a legend entry."""
-        at = self.px(x)
-        if self._left <= at <= self._right:
-            self._marks.append(
-                f'<line class="curve {kind}" x1="{at:.1f}" x2="{at:.1f}" y1="{self._top}" y2="{self._bottom}"/>'
-            )
-            self._keys.append((kind, key))
+        if self._left <= self.px(x) <= self._right:
+            self.segment((x, self._y[0]), (x, self._y[1]), kind, key)
+            self.key("line", kind, key)
 
-    def key(self, kind: str, text: str) -> None:
-        self._keys.append((kind, text))
+    def key(self, shape: str, kind: str, text: str) -> None:
+        """A legend entry that looks as the mark does: a line with its dashes, a bar or a dot."""
+        self._keys.append(f"<span>{swatch(shape, kind)}{escape(text)}</span>")
 
     def render(self) -> str:
-        legend = "".join(f'<span><i class="swatch {kind}"></i>{escape(text)}</span>' for kind, text in self._keys)
         body = (
             f'<svg viewBox="0 0 {self._width} {self._height}" role="img" aria-label="{escape(self._title)}">'
             f"{''.join(self._marks)}</svg>"
         )
-        return body + (f'<div class="legend">{legend}</div>' if legend else "")
+        return body + (f'<div class="legend">{"".join(self._keys)}</div>' if self._keys else "")
+
+
+_SHAPES = {
+    "line": '<line class="curve {}" x1="0" y1="6" x2="28" y2="6"/>',
+    "bar": '<rect class="{}" x="6" y="1" width="16" height="10" rx="2"/>',
+    "triangle": '<path class="{}" d="M14,12 l-7,-12 h14 z"/>',
+    "dot": '<circle class="{}" cx="14" cy="6" r="4"/>',
+}
+
+
+def swatch(shape: str, kind: str) -> str:
+    return f'<svg class="swatch" viewBox="0 0 28 12" aria-hidden="true">{_SHAPES[shape].format(kind)}</svg>'
 
 
 def _open(low: float, high: float) -> tuple[float, float]:

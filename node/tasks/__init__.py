@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import importlib
-from typing import cast
+from collections.abc import Callable, Mapping
+from typing import Any, Final, cast
 
-from network_dp.plan import CustomTask, HistogramTask, Plan, PlanError, SgdTask, SumTask
+from network_dp.plan import CustomTask, HistogramTask, ModelTask, Plan, PlanError, SgdTask, SumTask
 from node.tasks.additive import AdditiveTask
 from node.tasks.base import LocalData, Noise, Payload, PayloadError, Tally, Task, TaskError
 from node.tasks.data import DataError, Table, load_table, table_of
 from node.tasks.fixed_point import check_grid, headroom
 from node.tasks.histogram import GaussianHistogram, ResponseHistogram
+from node.tasks.model import Model
+from node.tasks.own import imported
 from node.tasks.sgd import Sgd
 from node.tasks.sums import Sum
 from node.tasks.vectors import clip_to_norm
@@ -37,24 +39,25 @@ __all__ = [
 
 def make_task(plan: Plan) -> Task:
     """The task of a calibrated plan, or PlanError."""
-    match plan.task:
-        case SumTask() as spec:
-            return Sum(plan, spec)
-        case HistogramTask() as spec:
-            return ResponseHistogram(plan, spec) if plan.noise.mechanism == "rr" else GaussianHistogram(plan, spec)
-        case SgdTask() as spec:
-            return Sgd(plan, spec)
-        case CustomTask() as spec:
-            return _custom(plan, spec)
+    return _TASKS[type(plan.task)](plan, plan.task)
+
+
+def _histogram(plan: Plan, spec: HistogramTask) -> Task:
+    return GaussianHistogram(plan, spec) if plan.mechanism.additive else ResponseHistogram(plan, spec)
 
 
 def _custom(plan: Plan, spec: CustomTask) -> Task:
-    module, _, name = spec.factory.partition(":")
-    try:
-        factory = getattr(importlib.import_module(module), name)
-    except (ImportError, AttributeError) as error:
-        raise PlanError(f'task.factory = "{spec.factory}": cannot be imported here: {error}') from error
-    task = cast(Task, factory(plan))
+    task = cast(Task, imported(spec.factory)(plan))
     if task.dimension != spec.dimension:
         raise PlanError(f"task.dimension = {spec.dimension}: the factory made a task of dimension {task.dimension}")
     return task
+
+
+#: The code of every kind of task.
+_TASKS: Final[Mapping[type, Callable[[Plan, Any], Task]]] = {
+    SumTask: Sum,
+    HistogramTask: _histogram,
+    SgdTask: Sgd,
+    ModelTask: Model,
+    CustomTask: _custom,
+}

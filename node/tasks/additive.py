@@ -11,14 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from network_dp.plan import Plan
-from node.noise import Source, discrete_gaussian, discrete_laplace
+from node.noise import SAMPLERS, Source
 from node.tasks.base import LocalData, Noise, Payload, PayloadError, Tally, TaskError
 from node.tasks.data import Table
 from node.tasks.fixed_point import (
     ADDITION_LIMIT,
     PAYLOAD_LIMIT,
     check_grid,
-    coordinate_bound,
     grid_of,
     to_grid,
     unit_scale,
@@ -33,7 +32,7 @@ class AdditiveTask(ABC):
     """payload <- payload + contribution + noise, in exact integers.
 
     A subclass says how data becomes rows (`prepare`) and what the final sum means (`finish`). The payload
-    has `dimension` coordinates, each contribution keeps every coordinate within `coordinate_bound(plan)`, and two
+    has `dimension` coordinates, each contribution keeps every coordinate within `plan.task.coordinate_bound`, and two
     contributions of a user never differ by more than the plan's sensitivity: that is the subclass's promise.
     """
 
@@ -65,7 +64,7 @@ class AdditiveTask(ABC):
         Visit k contributes row k, after the last row the first again: one row is the same at every visit."""
         if values.ndim != 2 or values.shape[1] != self.dimension:
             raise TaskError(f"rows must have {self.dimension} columns")
-        if not (np.abs(values) <= coordinate_bound(self.plan)).all():
+        if not (np.abs(values) <= self.plan.task.coordinate_bound).all():
             raise TaskError("a row exceeds the bound of its coordinates: the task must clip it")
         most = self.plan.most_contributions
         if len(values) > most and type(self).contribution is AdditiveTask.contribution:
@@ -79,7 +78,7 @@ class AdditiveTask(ABC):
         return self.draw_many(source, 1)[0]
 
     def draw_many(self, source: Source, count: int) -> list[Noise]:
-        sampler = discrete_laplace if self.plan.noise.mechanism == "laplace" else discrete_gaussian
+        sampler = SAMPLERS[self.plan.noise.mechanism]
         shape = (count, self.plan.unit_count, self.dimension)
         return [Noise(units) for units in sampler(self.unit_scale, shape, source)]
 

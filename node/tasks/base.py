@@ -23,13 +23,14 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from network_dp.errors import UserError
 from node.noise import Source
 from node.tasks.data import Table
 
 Payload = NDArray[np.int64] | NDArray[np.float64]
 
 
-class TaskError(ValueError):
+class TaskError(UserError, ValueError):
     """A task cannot work with what it was given. The text holds no value (THEORY.md#no-side-channel)."""
 
 

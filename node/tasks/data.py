@@ -17,8 +17,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from network_dp.errors import UserError
+from network_dp.reading import PLAIN, Reading, number
 
-class DataError(ValueError):
+
+class DataError(UserError, ValueError):
     """A user's data cannot be used. The message names file, row and column, never a value."""
 
 
@@ -40,15 +43,15 @@ class Table:
             raise DataError(f"{self.file}: has {found} columns, the plan needs {count} ({meaning})")
 
 
-def load_table(path: Path) -> Table:
-    """The table in a .csv, .npy or .jsonl file. Every cell is checked here, before the run
-    (THEORY.md#blind-routing)."""
+def load_table(path: Path, reading: Reading = PLAIN) -> Table:
+    """The table in a .csv, .npy or .jsonl file, read as the plan says (`plan.task.reading`). Every cell is checked
+    here, before the run (THEORY.md#blind-routing)."""
     readers = {".csv": _read_csv, ".npy": _read_npy, ".jsonl": _read_json_lines}
     reader = readers.get(path.suffix.lower())
     if reader is None:
         raise DataError(f"{path}: unknown kind of file; allowed are {', '.join(readers)}")
     try:
-        table = reader(path)
+        table = reader(path, reading)
     except OSError as error:
         raise DataError(f"{path}: cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:
@@ -78,67 +81,88 @@ def _cell_error(file: str, row_number: int, column: int, problem: str) -> DataEr
     return DataError(f"{file}, row {row_number}, column {column + 1}: {problem}")
 
 
-def _from_records(file: str, records: list[tuple[int, Sequence[Any]]]) -> Table:
+def _from_records(
+    file: str, records: list[tuple[int, Sequence[Any]]], reading: Reading, taken: Sequence[int] | None = None
+) -> Table:
+    """Numbers from the columns at the places ``taken`` (None: from all)."""
     columns = len(records[0][1]) if records else 0
-    values = np.empty((len(records), columns))
-    for i, (number, record) in enumerate(records):
+    places = range(columns) if taken is None else taken
+    values = np.empty((len(records), len(places)))
+    for i, (row_number, record) in enumerate(records):
         if len(record) != columns:
-            raise DataError(f"{file}, row {number}: has {len(record)} columns, the first row has {columns}")
-        for j, cell in enumerate(record):
-            value = _number(cell)
+            raise DataError(f"{file}, row {row_number}: has {len(record)} columns, the first row has {columns}")
+        for j, place in enumerate(places):
+            is_last = j == len(places) - 1
+            value = reading.last(record[place]) if is_last else number(record[place])
             if value is None:
-                raise _cell_error(file, number, j, "is not a number")
+                problem = "is none of the texts that the plan names" if is_last and reading.codes else "is not a number"
+                raise _cell_error(file, row_number, place, problem)
             values[i, j] = value
-    return Table(values, file, tuple(number for number, _ in records))
+    return Table(values, file, tuple(row_number for row_number, _ in records))
 
 
-def _number(cell: object) -> float | None:
-    """A text or a JSON value as a number; None when it is not one. True and false are not numbers."""
-    if isinstance(cell, bool) or not isinstance(cell, str | int | float):
-        return None
-    try:
-        return float(cell)
-    except (ValueError, OverflowError):
-        return None
+def _places(file: str, names: Sequence[str], header: Sequence[str]) -> list[int]:
+    """Where the plan's columns stand. A refusal quotes the plan, never the file."""
+    cells = [cell.strip() for cell in header]
+    for name in names:
+        if cells.count(name) != 1:
+            found = "no column" if name not in cells else f"{cells.count(name)} columns"
+            raise DataError(
+                f'{file}: has {found} with the name "{name}" that the plan gives (a CSV names its columns '
+                "in its first line)"
+            )
+    return [cells.index(name) for name in names]
 
 
-def _read_csv(path: Path) -> Table:
-    """Comma-separated numbers. A first line without any number in it is a header, and skipped."""
+def _read_csv(path: Path, reading: Reading) -> Table:
+    """Comma-separated cells. The first line is a header where the plan names columns, or where no cell of it can be
+    read as the plan reads one."""
     with path.open(newline="", encoding="utf-8-sig") as stream:
         reader = csv.reader(stream)
         try:
             records: list[tuple[int, Sequence[str]]] = [(reader.line_num, cells) for cells in reader if cells]
         except csv.Error:
             raise DataError(f"{path}, row {reader.line_num}: is not CSV") from None
-    has_header = bool(records) and all(_number(cell) is None for cell in records[0][1])
-    return _from_records(str(path), records[1:] if has_header else records)
+    first = records[0][1] if records else ()
+    if reading.names is not None:
+        return _from_records(str(path), records[1:], reading, _places(str(path), reading.names, first))
+    has_header = bool(first) and all(number(cell) is None and reading.last(cell) is None for cell in first)
+    if has_header and len(records) == 1:
+        raise DataError(f"{path}: holds no data below its first line, which has no value and is taken for a header")
+    return _from_records(str(path), records[1:] if has_header else records, reading)
 
 
-def _read_json_lines(path: Path) -> Table:
-    """Per line a number, a list of numbers, or an object of numbers with the same keys on every line."""
+def _read_json_lines(path: Path, reading: Reading) -> Table:
+    """Per line a value, a list of values, or an object with the same keys on every line."""
     records: list[tuple[int, Sequence[Any]]] = []
     keys: tuple[str, ...] | None = None
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+    for row_number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
         if not line.strip():
             continue
         try:
             record = json.loads(line)
         except (ValueError, RecursionError):
-            raise DataError(f"{path}, row {number}: is not JSON") from None
+            raise DataError(f"{path}, row {row_number}: is not JSON") from None
         if isinstance(record, dict):
             keys = keys or tuple(record)
             if set(record) != set(keys):
-                raise DataError(f"{path}, row {number}: its keys differ from those of the first row")
+                raise DataError(f"{path}, row {row_number}: its keys differ from those of the first row")
             record = [record[key] for key in keys]
-        records.append((number, record if isinstance(record, list) else [record]))
-    return _from_records(str(path), records)
+        records.append((row_number, record if isinstance(record, list) else [record]))
+    taken = None if reading.names is None or keys is None else _places(str(path), reading.names, keys)
+    return _from_records(str(path), records, reading, taken)
 
 
-def _read_npy(path: Path) -> Table:
+def _read_npy(path: Path, reading: Reading) -> Table:
+    """An array has no names: its columns are those of the plan, in the plan's order."""
     try:
         matrix = np.load(path, allow_pickle=False)
     except (ValueError, EOFError):
         raise DataError(f"{path}: is not an NPY file of numbers") from None
     if not isinstance(matrix, np.ndarray) or matrix.dtype.kind not in "iuf":
         raise DataError(f"{path}: is not an NPY file of numbers")
-    return _table(matrix.astype(np.float64), str(path))
+    table = _table(matrix.astype(np.float64), str(path))
+    if not reading.translates or not table.values.size:
+        return table
+    records = [(row_number, row.tolist()) for row_number, row in enumerate(table.values, start=1)]
+    return _from_records(str(path), records, reading)

@@ -43,7 +43,7 @@ class GaussianHistogram(AdditiveTask):
         return row if self.averaged else one_hot(int(row[0]), self.dimension) * round(1 / self.grid)
 
     def finish(self, payload: Payload, tally: Tally) -> Mapping[str, Any]:
-        return histogram_estimate(self.values_of(payload), tally)
+        return histogram_estimate(self.values_of(payload) * self.plan.topology.correction, tally)
 
 
 class ResponseHistogram:

@@ -9,9 +9,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from network_dp import public_bounds
 from network_dp.expected import expected_contributions
-from network_dp.plan import Plan, SgdTask
+from network_dp.plan import Plan
 from node.tasks.base import LocalData
 from node.tasks.data import DataError, Table
 
@@ -48,7 +47,7 @@ def expect_usable(plan: Plan, table: Table) -> None:
 
 def remark(plan: Plan, rows: int) -> str | None:
     """What to tell a user of whose `rows` each visit contributes one, if not all may be; None when all are."""
-    if not plan.topology.drawn or isinstance(plan.task, SgdTask) or rows < 2:
+    if not plan.topology.drawn or not plan.task.additive or rows < 2:
         return None
     expected = expected_contributions(plan) / plan.n
     return (
@@ -61,7 +60,7 @@ def told(plan: Plan, data: LocalData) -> list[str]:
     """What a user is told of its own data, on its own screen."""
     said = []
     if data.clipped:
-        bounds = public_bounds.in_words(plan)
+        bounds = plan.task.bounds_in_words
         said.append(f"{data.clipped} of {data.checked} values lie outside the public bounds {bounds}: clipped to them")
     about_rows = remark(plan, len(data.rows))
     return said if about_rows is None else [*said, about_rows]

@@ -45,7 +45,7 @@ class Sum(AdditiveTask):
 
     def finish(self, payload: Payload, tally: Tally) -> Mapping[str, Any]:
         """tau, tau over the number of contributions, and that times n: for "sum" the value is tau itself."""
-        total = self.values_of(payload)
+        total = self.values_of(payload) * self.plan.topology.correction
         mean = total / tally.contributions if tally.contributions else None
         estimate: dict[str, Any] = {
             "total": total.tolist(),
@@ -53,4 +53,4 @@ class Sum(AdditiveTask):
             "sum_over_users": None if mean is None else (self.plan.n * mean).tolist(),
             "contributions": tally.contributions,
         }
-        return {"value": estimate["mean" if self.spec.kind == "mean" else "total"], **estimate}
+        return {"value": estimate["mean" if self.spec.per_user else "total"], **estimate}

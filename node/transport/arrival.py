@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from node.protocol.digests import RunningDigest
-from node.protocol.values import Octets, room
+from node.protocols.walk.digests import RunningDigest
+from node.protocols.walk.values import Octets, room
 
 
 class Arrival:

@@ -8,21 +8,20 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import Any
 
 import grpc
 import grpc.aio
-from cryptography import x509
 
 from network_dp.plan import Timing
-from node.config import DNS_SUFFIX, Bundle, spki_pin
-from node.memory import give_back
-from node.protocol.messages import Answer, Fence, Handoff, Locate, Offer, Publish, Request
-from node.protocol.values import Hop
+from node.config import Bundle
+from node.many.memory import give_back
+from node.protocols.walk.messages import Answer, Fence, Handoff, Locate, Offer, Publish, Request
+from node.protocols.walk.values import Hop
 from node.transport import codec
+from node.transport.channels import Channels, ExpiredError, reason
 from node.transport.codec import INLINE_BYTES, Frame, WireError
 from node.transport.hop_stream import Questions
 from node.wire.v1 import peer_pb2 as pb
@@ -32,26 +31,8 @@ log = logging.getLogger("node.client")
 
 MAX_QUESTIONS_AT_ONCE = 16
 TIDY_AFTER_S = 0.5
+BESIDE_TOKEN_BYTES = 1024 * 1024
 BYTES_PER_SECOND_FLOOR = 1_000_000  # how slow a link may be before a hand-over counts as unanswered
-
-
-class ExpiredError(WireError):
-    """A certificate has run out; no amount of trying again helps."""
-
-
-def channel_options(name: str, token_bytes: int) -> list[tuple[str, Any]]:
-    return [
-        ("grpc.ssl_target_name_override", name + DNS_SUFFIX),
-        ("grpc.enable_http_proxy", 0),
-        ("grpc.use_local_subchannel_pool", 1),
-        ("grpc.max_reconnect_backoff_ms", 1_000),
-        ("grpc.dns_min_time_between_resolutions_ms", 500),
-        ("grpc.keepalive_time_ms", 20_000),
-        ("grpc.http2.ping_timeout_ms", 5_000),
-        ("grpc.keepalive_permit_without_calls", 1),
-        ("grpc.max_receive_message_length", token_bytes + 1024 * 1024),
-        ("grpc.max_send_message_length", -1),
-    ]
 
 
 class _Link:
@@ -80,49 +61,21 @@ class Client:
     ) -> None:
         self._bundle = bundle
         self._frame = frame
-        self._moved = moved
-        self._token_bytes = token_bytes
+        self._channels = Channels(bundle, moved, token_bytes + BESIDE_TOKEN_BYTES)
         self._warm_channels = warm_channels
         self._timing: Timing = bundle.public.plan.timing
         self._links: OrderedDict[int, _Link] = OrderedDict()
         self._questions = asyncio.Semaphore(MAX_QUESTIONS_AT_ONCE)
-        self._expiry: dict[int, float] = {}
         self.on_cold: Callable[[int], None] = lambda peer: None  # a hop stream to this peer has ended
         self._closing: set[asyncio.Task[None]] = set()
         self._tidy: asyncio.TimerHandle | None = None
-
-    def _check_expiry(self, peer: int) -> None:
-        """gRPC keeps old connections alive past their certificates: look at both ends' before every hop."""
-        now, me, known = time.time(), self._bundle.me, self._expiry
-        for user in (me, peer):
-            if now >= (known[user] if user in known else self._expires_at(user)):
-                whose = "this user's own" if user == me else "its"
-                raise ExpiredError(f"{whose} certificate has expired: renew it for the same key, then start again")
-
-    def _expires_at(self, user: int) -> float:
-        own = user == self._bundle.me
-        pem = self._bundle.certificate_pem if own else self._bundle.public.certificates[user]
-        certificate = x509.load_pem_x509_certificate(pem)
-        if spki_pin(certificate) != self._bundle.public.plan.users[user].key:
-            raise WireError("the certificate at hand is not the key the plan pins")
-        self._expiry[user] = certificate.not_valid_after_utc.timestamp()
-        return self._expiry[user]
 
     def _link(self, peer: int) -> _Link:
         link = self._links.get(peer)
         if link is not None:
             self._links.move_to_end(peer)
             return link
-        bundle = self._bundle
-        credentials = grpc.ssl_channel_credentials(
-            root_certificates=bundle.public.certificates[peer],
-            private_key=bundle.key_pem,
-            certificate_chain=bundle.certificate_pem,
-        )
-        user = bundle.public.plan.users[peer]
-        options = channel_options(user.name, self._token_bytes)
-        target = _target(self._moved.get(peer, user.address))
-        link = _Link(grpc.aio.secure_channel(target, credentials, options=options))
+        link = _Link(self._channels.channel(peer))
         self._links[peer] = link
         return link
 
@@ -155,11 +108,11 @@ class Client:
         match request:
             case Handoff():
                 pieces = self._pieces(request)
-                patience = self._timing.handoff_timeout_s + len(request.token) / BYTES_PER_SECOND_FLOOR
-                return await self._guarded(peer, patience, lambda link: self._ask(peer, link, pieces, patient=True))
+                timeout_s = self._timing.handoff_timeout_s + len(request.token) / BYTES_PER_SECOND_FLOOR
+                return await self._guarded(peer, timeout_s, lambda link: self._ask(peer, link, pieces, patient=True))
             case Offer(hop):
-                offer, patience = self._offer(hop), self._timing.offer_timeout_s
-                return await self._guarded(peer, patience, lambda link: self._ask(peer, link, offer, patient=False))
+                offer, timeout_s = self._offer(hop), self._timing.offer_timeout_s
+                return await self._guarded(peer, timeout_s, lambda link: self._ask(peer, link, offer, patient=False))
             case Locate() | Fence() | Publish():
                 async with self._questions:
                     return await self._question(peer, request)
@@ -200,9 +153,9 @@ class Client:
 
     async def _question(self, peer: int, request: Locate | Fence | Publish) -> Answer | None:
         frame = self._frame
-        patience = self._timing.locate_timeout_s
+        timeout_s = self._timing.locate_timeout_s
         if isinstance(request, Publish):
-            patience += len(request.result.token) / BYTES_PER_SECOND_FLOOR
+            timeout_s += len(request.result.token) / BYTES_PER_SECOND_FLOOR
 
         async def ask(link: _Link) -> Answer:
             match request:
@@ -214,13 +167,13 @@ class Client:
                 case Publish():
                     return codec.published_in(await link.stub.Publish(iter(codec.publish_out(frame, request))))
 
-        return await self._guarded(peer, patience, ask)
+        return await self._guarded(peer, timeout_s, ask)
 
     async def _guarded(self, peer: int, timeout_s: float, call: Callable[[_Link], Awaitable[Answer]]) -> Answer | None:
         """Run a call; whatever goes wrong between here and the peer is no answer, and the channel is made anew."""
         link: _Link | None = None
         try:
-            self._check_expiry(peer)
+            self._channels.check_expiry(peer)
             link = self._link(peer)
             link.busy += 1
             self._evict()  # never this one: it is busy
@@ -228,13 +181,37 @@ class Client:
                 return await call(link)
         except Exception as error:
             level = logging.ERROR if isinstance(error, ExpiredError) else logging.INFO
-            self._no_answer(peer, link, _reason(error), level)
+            self._no_answer(peer, link, reason(error), level)
             return None
         except asyncio.CancelledError:
             task = asyncio.current_task()
             if task is not None and task.cancelling():
                 raise
             self._no_answer(peer, link, "the stream was closed")  # gRPC reports its own cancelling like this
+            return None
+        finally:
+            if link is not None:
+                link.busy -= 1
+                self._evict()
+
+    async def pass_on(self, peer: int, method: str, message: bytes, timeout_s: float) -> bytes | None:
+        """One call of somebody else's message; its slow answer says nothing about this peer's channel."""
+        link: _Link | None = None
+        try:
+            self._channels.check_expiry(peer)
+            link = self._link(peer)
+            link.busy += 1
+            self._evict()
+            call: Any = link.channel.unary_unary(method)
+            return bytes(await call(message, timeout=timeout_s))
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():
+                raise
+            return None  # gRPC reports its own cancelling like this
+        except (grpc.aio.AioRpcError, WireError) as error:
+            gone = isinstance(error, grpc.aio.AioRpcError) and error.code() is grpc.StatusCode.UNAVAILABLE
+            self._no_answer(peer, link if gone else None, reason(error))
             return None
         finally:
             if link is not None:
@@ -253,17 +230,3 @@ class Client:
             await asyncio.wait(self._closing, timeout=1.0)
         if self._tidy is not None:
             self._tidy.cancel()
-
-
-def _target(address: str) -> str:
-    """An ``ipv4:`` target skips name resolution (up to 1 ms a hop)."""
-    host = address.rsplit(":", 1)[0]
-    return f"ipv4:{address}" if host.replace(".", "").isdigit() else address
-
-
-def _reason(error: BaseException) -> str:
-    if isinstance(error, TimeoutError):
-        return "too late"
-    if isinstance(error, grpc.aio.AioRpcError):
-        return error.code().name  # its text is the peer's
-    return str(error) if isinstance(error, WireError) else type(error).__name__

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from google.protobuf.message import DecodeError
 
-from node.protocol.messages import (
+from node.protocols.walk.messages import (
     Accepted,
     Already,
     Declined,
@@ -21,7 +21,7 @@ from node.protocol.messages import (
     Result,
     Why,
 )
-from node.protocol.values import NO_HOP, Epoch, Hop
+from node.protocols.walk.values import NO_HOP, Epoch, Hop
 from node.wire.v1 import peer_pb2 as pb
 
 CHUNK_BYTES: Final = 1024 * 1024

@@ -15,7 +15,7 @@ from typing import Any, Final
 import grpc
 import grpc.aio
 
-from node.protocol.messages import Accepted, Answer, Refused
+from node.protocols.walk.messages import Accepted, Answer, Refused
 from node.transport.codec import Frame, WireError, hop_answer_in
 
 LATE_S: Final = 0.05

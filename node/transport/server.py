@@ -1,28 +1,20 @@
-"""The receiving side: a gRPC service over mutual TLS. Every call is one user's, known by its certificate.
-
-Answers are typed messages; a gRPC status never means "refused". What a caller outside the plan gets is
-PERMISSION_DENIED, and a log line without any payload.
-"""
+"""The receiving side of a walk: a gRPC service over mutual TLS. Every call is one user's, known by its certificate."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from functools import partial
 from typing import Any, TypeVar
 
 import grpc
 import grpc.aio
-from grpc_health.v1 import health_pb2
 
 from node.config import Bundle
-from node.logs import described
-from node.protocol import values
-from node.protocol.messages import (
+from node.protocols.walk import values
+from node.protocols.walk.messages import (
     Accepted,
-    Answer,
     Declined,
     Fence,
     Handoff,
@@ -30,81 +22,58 @@ from node.protocol.messages import (
     Offer,
     Publish,
     Refused,
-    Request,
     Result,
     Why,
 )
-from node.protocol.values import NO_EPOCH
-from node.transport import codec
+from node.protocols.walk.values import NO_EPOCH
+from node.transport import codec, relay
 from node.transport.arrival import Arrival
 from node.transport.codec import INLINE_BYTES, Frame, WireError
 from node.transport.hop_stream import Answers
-from node.transport.identity import Directory, NotInPlanError, pem_of
+from node.transport.identity import pem_of
+from node.transport.interface import Inbound
+from node.transport.relay import Relay
+from node.transport.service import CallRefusedError, Service, bounded
 from node.wire.v1 import peer_pb2 as pb
 
 log = logging.getLogger("node.server")
 
 T = TypeVar("T")
-Ask = Callable[[int, Request], Awaitable[Answer]]
 More = Callable[[], Awaitable[bytes]]  # the next message of a stream; an empty one at its end
-Granted = Callable[[int, Handoff], bool]  # user, hand-over with the token's first bytes
-
-SERVER_OPTIONS = [
-    ("grpc.so_reuseport", 0),
-    ("grpc.max_receive_message_length", 4 * 1024 * 1024),
-    ("grpc.max_send_message_length", -1),
-    ("grpc.max_concurrent_streams", 16),  # per connection; a user needs one for hops and a few for questions
-    ("grpc.http2.min_ping_interval_without_data_ms", 5_000),
-    ("grpc.keepalive_permit_without_calls", 1),
-]
 
 
-class CallRefusedError(Exception):
-    """A call that ends with this status and this fixed text."""
+class PeerService(Service):
+    """Turns messages of a walk into protocol events and waits for the protocol's answer."""
 
-    def __init__(self, code: grpc.StatusCode, text: str) -> None:
-        self.refusal = code, text
+    message_bytes_max = 4 * 1024 * 1024
 
-
-class PeerService:
-    """Turns messages into protocol events and waits for the protocol's answer."""
-
-    def __init__(
-        self,
-        directory: Directory,
-        frame: Frame,
-        me: int,
-        names: tuple[str, ...],
-        token_bytes: int,
-        ask: Ask,
-        phase: Callable[[], tuple[str, bool]],
-        version: str,
-        granted: Granted,
-        token_timeout_s: float,
-    ) -> None:
+    def __init__(self, bundle: Bundle, frame: Frame, behind: Inbound, token_bytes: int, token_timeout_s: float) -> None:
         """``token_timeout_s``: from a long token's first piece to its last; then its sender is not waited for."""
-        self._directory = directory
-        self._frame = frame
-        self._me = me
-        self._names = names
+        super().__init__(bundle, frame, behind)
         self._token_bytes = token_bytes
-        self._ask = ask
-        self._phase = phase
-        self._version = version
-        self._granted = granted
         self._token_timeout_s = token_timeout_s
+        self.relay: Relay | None = None  # on a graph that says so: only peers call, and pass on what others say
         self._unfinished: dict[tuple[int, str], asyncio.Timeout] = {}  # one token and one result per user
 
     def caller(self, context: Any, *, own: bool = False) -> int:
-        """The calling user; PERMISSION_DENIED for everybody outside the plan, and for oneself (but for Status)."""
-        try:
-            user = self._directory.user(pem_of(context.auth_context()))
-        except NotInPlanError as error:
-            log.warning("refused a call from %s: %s", context.peer(), error)
-            raise CallRefusedError(grpc.StatusCode.PERMISSION_DENIED, "not a user of this run") from None
-        if user == self._me and not own:
-            raise CallRefusedError(grpc.StatusCode.PERMISSION_DENIED, "this is you")
+        user = super().caller(context, own=own)
+        if self.relay is not None and not own and user not in self.relay.near:
+            raise CallRefusedError(grpc.StatusCode.PERMISSION_DENIED, "not a peer of this user: speak by way of peers")
         return user
+
+    def handlers(self) -> Mapping[str, Mapping[str, Any]]:
+        """Requests come as bytes: what cannot be read is refused here and not by gRPC, which would log a traceback."""
+        unary, hop = grpc.unary_unary_rpc_method_handler, grpc.stream_stream_rpc_method_handler
+        publish = grpc.stream_unary_rpc_method_handler
+        methods: dict[str, Any] = {
+            "Hop": hop(bounded(self.Hop), response_serializer=pb.HopAnswer.SerializeToString),
+            "Locate": unary(bounded(self.Locate), response_serializer=pb.LocateAnswer.SerializeToString),
+            "Fence": unary(bounded(self.Fence), response_serializer=pb.FenceAnswer.SerializeToString),
+            "Publish": publish(bounded(self.Publish), response_serializer=pb.PublishAnswer.SerializeToString),
+            "Status": unary(bounded(self.Status), response_serializer=pb.StatusAnswer.SerializeToString),
+        }
+        relayed = {} if self.relay is None else {relay.SERVICE: self.relay.handlers(self.caller, bounded)}
+        return {codec.SERVICE: methods, **relayed}
 
     def _checked(self, context: Any, message_context: Any) -> values.Hop:
         try:
@@ -143,7 +112,7 @@ class PeerService:
         request = codec.question_in(data)
         offered = request.HasField("offer")
         hop, answer = await self._hop(user, request, more, offer=offered)
-        message = partial(codec.hop_answer_out, self._frame, hop, request.serial, answer)  # type: ignore[arg-type]
+        message = partial(codec.hop_answer_out, self._frame, hop, request.serial, answer)
         # Not for a long token: whoever waits for the answer keeps its memory.
         if warm and isinstance(answer, Accepted) and request.handoff.size <= INLINE_BYTES:
             answers.late(message)
@@ -151,7 +120,7 @@ class PeerService:
             await answers.now(message())
         return bool(offered)
 
-    async def _hop(self, user: int, request: Any, more: More, *, offer: bool) -> tuple[values.Hop, Answer]:
+    async def _hop(self, user: int, request: Any, more: More, *, offer: bool) -> tuple[values.Hop, Any]:
         """The answer to an offer or a hand-over, always a typed one: also to what belongs to another run."""
         try:
             hop = self._frame.check(request.context)
@@ -165,7 +134,7 @@ class PeerService:
             return hop, await self._ask(user, Offer(hop))
         return hop, await self._handoff(user, hop, request.handoff, more)
 
-    async def _handoff(self, user: int, hop: values.Hop, handoff: Any, more: More) -> Answer:
+    async def _handoff(self, user: int, hop: values.Hop, handoff: Any, more: More) -> Any:
         """A token, in one message or (if it is long) in chunks; its size is fixed by the plan and checked before it is
         read."""
         token = handoff.token  # once: every look at it is a copy
@@ -178,7 +147,7 @@ class PeerService:
         begun = Handoff(hop, handoff.grant, handoff.key, token)
         if not in_pieces:
             return await self._ask(user, begun)
-        arrival = Arrival(handoff.size, keep=self._granted(user, begun))  # no grant, no room: its digest will do
+        arrival = Arrival(handoff.size, keep=self._behind.admits(user, begun))  # no grant, no room: its digest will do
         if not await self._one_at_a_time(user, "token", self._rest(begun, handoff.size, arrival, more)):
             return Refused(Why.UNFIT, NO_EPOCH)
         return await self._ask(user, begun._replace(token=arrival.token, digest=arrival.digest()))
@@ -222,12 +191,12 @@ class PeerService:
     async def Locate(self, data: bytes, context: Any) -> Any:
         user = self.caller(context)
         self._checked(context, codec.message_in(pb.LocateRequest, data).context)
-        return codec.located_out(self._frame, await self._ask(user, Locate()))  # type: ignore[arg-type]
+        return codec.located_out(self._frame, await self._ask(user, Locate()))
 
     async def Fence(self, data: bytes, context: Any) -> Any:
         user = self.caller(context)
         hop = self._checked(context, codec.message_in(pb.FenceRequest, data).context)
-        return codec.promise_out(self._frame, await self._ask(user, Fence(hop.epoch)))  # type: ignore[arg-type]
+        return codec.promise_out(self._frame, await self._ask(user, Fence(hop.epoch)))
 
     async def Publish(self, pieces: AsyncIterator[bytes], context: Any) -> Any:
         user = self.caller(context)
@@ -240,7 +209,7 @@ class PeerService:
             raise WireError("a result of the wrong size")
         token = await self._one_at_a_time(user, "result", self._result(first, pieces))
         message = Publish(Result(hop.epoch, first.end, token), first.final, first.everybody)
-        return codec.published_out(self._frame, await self._ask(user, message))  # type: ignore[arg-type]
+        return codec.published_out(self._frame, await self._ask(user, message))
 
     async def _result(self, first: Any, pieces: AsyncIterator[bytes]) -> bytes:
         """The bytes of a result, in one message or (if it is long) in several."""
@@ -252,73 +221,3 @@ class PeerService:
             left -= len(piece)
             piece = codec.message_in(pb.PublishRequest, await anext(pieces, b"")).token if left else b""
         return bytes(arrival.token)
-
-    async def Status(self, data: bytes, context: Any) -> Any:
-        self.caller(context, own=True)
-        phase, final = self._phase()
-        return pb.StatusAnswer(
-            context=self._frame.context(), phase=phase, final=final, wall_time_s=time.time(), version=self._version
-        )
-
-
-class HealthService:
-    """The standard health service: SERVING from the first moment on which peers may send."""
-
-    def __init__(self, peers: PeerService) -> None:
-        self._peers = peers
-        self.serving = False
-
-    async def Check(self, data: bytes, context: Any) -> Any:
-        self._peers.caller(context, own=True)
-        statuses = health_pb2.HealthCheckResponse
-        return statuses(status=statuses.SERVING if self.serving else statuses.NOT_SERVING)
-
-
-def _bounded(method: Callable[[Any, Any], Awaitable[Any]]) -> Callable[[Any, Any], Awaitable[Any]]:
-    """The boundary of every call. What an error says may be a value of this user's: the caller gets a fixed text, and
-    this user's own log the error's type."""
-
-    async def call(request: Any, context: Any) -> Any:
-        try:
-            return await method(request, context)
-        except CallRefusedError as error:
-            refusal = error.refusal
-        except WireError as error:
-            log.warning("refused a message from %s: %s", context.peer(), error)
-            refusal = grpc.StatusCode.INVALID_ARGUMENT, "not a message of this protocol"
-        except Exception as error:
-            log.error("a call from %s failed: %s", context.peer(), described(error))
-            refusal = grpc.StatusCode.INTERNAL, "the call failed"
-        # Out here: gRPC keeps the exception that this raises, and with it the frames of what was being handled.
-        return await context.abort(*refusal)
-
-    return call
-
-
-def _handlers(service: PeerService) -> dict[str, Any]:
-    """Requests come as bytes: what cannot be read is refused here and not by gRPC, which would log a traceback."""
-    unary, hop = grpc.unary_unary_rpc_method_handler, grpc.stream_stream_rpc_method_handler
-    publish = grpc.stream_unary_rpc_method_handler
-    return {
-        "Hop": hop(_bounded(service.Hop), response_serializer=pb.HopAnswer.SerializeToString),
-        "Locate": unary(_bounded(service.Locate), response_serializer=pb.LocateAnswer.SerializeToString),
-        "Fence": unary(_bounded(service.Fence), response_serializer=pb.FenceAnswer.SerializeToString),
-        "Publish": publish(_bounded(service.Publish), response_serializer=pb.PublishAnswer.SerializeToString),
-        "Status": unary(_bounded(service.Status), response_serializer=pb.StatusAnswer.SerializeToString),
-    }
-
-
-async def start_server(bundle: Bundle, service: PeerService, health: HealthService) -> grpc.aio.Server:
-    """Listen on the bundle's bind address, or fail with a sentence that says why."""
-    server = grpc.aio.server(options=SERVER_OPTIONS)
-    check: Any = grpc.unary_unary_rpc_method_handler(
-        _bounded(health.Check), response_serializer=health_pb2.HealthCheckResponse.SerializeToString
-    )
-    server.add_registered_method_handlers(codec.SERVICE, _handlers(service))
-    server.add_registered_method_handlers(codec.HEALTH, {"Check": check})
-    credentials = grpc.ssl_server_credentials(
-        [(bundle.key_pem, bundle.certificate_pem)], root_certificates=bundle.ca_pem, require_client_auth=True
-    )
-    server.add_secure_port(bundle.bind, credentials)
-    await server.start()
-    return server

@@ -10,7 +10,7 @@ def seeded(purpose: str, seed: int) -> Random:
     return Random(f"{purpose} {seed}")  # noqa: S311 (a simulation must be repeatable)
 
 
-class SeededDice:
+class ScheduleDice:
     """``Dice`` of the protocol core."""
 
     def __init__(self, random: Random) -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from node.in_step import TAIL_LINES, Lines, last_number, lines_of
-from node.protocol import machine
-from node.protocol.state import Durable
+from node.protocols.walk.state import Durable, apply, diff
+from node.storage.in_step import TAIL_LINES, last_number, lines_of
+from node.storage.records import Lines
 
 COMPACT_RECORDS = 6
 
@@ -26,7 +26,7 @@ class Disk:
 
     def append(self, changes: Mapping[str, Any], *, sync: bool) -> None:
         self._changes.append(changes)
-        self.durable = machine.apply(self.durable, changes)
+        self.durable = apply(self.durable, changes)
         if sync:
             self._synced = len(self._changes)
 
@@ -43,7 +43,7 @@ class Disk:
         return len(self._changes) - self._compacted >= COMPACT_RECORDS
 
     def compact(self, durable: Durable) -> bool:
-        self.append(machine.diff(self.durable, durable), sync=True)
+        self.append(diff(self.durable, durable), sync=True)
         self._compacted = len(self._changes)
         return True
 
@@ -64,7 +64,7 @@ class Disk:
     def _replayed(self, records: int) -> Durable:
         durable = self.first
         for changes in self._changes[:records]:
-            durable = machine.apply(durable, changes)
+            durable = apply(durable, changes)
         return durable
 
     def lose_unsynced(self, keep: int) -> None:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from network_dp import view
-from node.protocol.state import Context
+from node.protocols.walk.state import Context
 from node.tasks import Task
 from node.tasks.sgd import Sgd
 

@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from network_dp import view
-from node.protocol.digests import digest
-from node.protocol.effects import Finished, Persist, Reply, Send
-from node.protocol.messages import (
+from node.protocols.walk.digests import digest
+from node.protocols.walk.effects import Finished, Persist, Reply, Send
+from node.protocols.walk.messages import (
     Accepted,
+    Answer,
     Fence,
     Granted,
     Handoff,
@@ -20,10 +21,10 @@ from node.protocol.messages import (
     Request,
     Result,
 )
-from node.protocol.routing import live
-from node.protocol.state import FINISH, UNROUTED, Context, Durable, State
-from node.protocol.values import hop_tag
-from node.protocol.visit import read_token
+from node.protocols.walk.routing import live
+from node.protocols.walk.state import Context, Durable, Ended, Planned, State
+from node.protocols.walk.values import hop_tag
+from node.protocols.walk.visit import read_token
 from simulator.faults.evidence import Content, Evidence, Sent, ViolationError, Visit
 from simulator.faults.exposure import ceiling, exposures, ring_ceiling
 
@@ -51,19 +52,19 @@ class Invariants:
     # ---- disks ------------------------------------------------------------------------------------------------
 
     def persisted(self, ctx: Context, before: Durable, after: Durable, effect: Persist, state: State) -> None:
-        """Promises and marks only grow; the choice of a next user is noted for the test of its law."""
+        """Promises and high-water marks only grow; the choice of a next user is noted for the test of its law."""
         if after.promised < before.promised:
             raise ViolationError(f"u{ctx.me} takes a promise back")
-        if after.mark < before.mark:
+        if after.high_water < before.high_water:
             raise ViolationError(f"u{ctx.me} forgets a hop it took")
         if not (not before.final or after.result == before.result):
             raise ViolationError(f"u{ctx.me} changes a final result")
         old, new = before.custody, after.custody
-        if new is None or new is old or new.next in (FINISH, UNROUTED):
+        if not isinstance(new, Planned) or new is old:
             return
-        if not ctx.topology.drawn or ctx.edge_cap is not None:
+        if not ctx.topology.uniform or ctx.edge_cap is not None:
             return
-        if old is None or (old.next, old.out_hop, old.key) != (new.next, new.out_hop, new.key):
+        if not isinstance(old, Planned) or (old.next, old.out_hop, old.key) != (new.next, new.out_hop, new.key):
             self.note_choice(ctx, state, new.next)
 
     def note_choice(self, ctx: Context, state: State, chosen: int) -> None:
@@ -82,7 +83,7 @@ class Invariants:
 
     # ---- messages ---------------------------------------------------------------------------------------------
 
-    def sending(self, ctx: Context, disk: Durable, send: Send) -> None:
+    def sending(self, ctx: Context, disk: Durable, send: Send[Request]) -> None:
         """Nothing leaves that is not on the disk, and no token that is not in the log."""
         match send.request:
             case Offer(hop):
@@ -103,7 +104,7 @@ class Invariants:
 
     def _handing(self, ctx: Context, disk: Durable, peer: int, handoff: Handoff) -> None:
         custody, me = disk.custody, ctx.me
-        same = custody is not None and (custody.out_hop, custody.out, custody.key, custody.next) == (
+        same = isinstance(custody, Planned) and (custody.out_hop, custody.out, custody.key, custody.next) == (
             handoff.hop,
             handoff.token,
             handoff.key,
@@ -111,6 +112,8 @@ class Invariants:
         )
         if not same:
             raise ViolationError(f"u{me} hands over bytes that are not in its journal")
+        if not ctx.topology.may_pass(me, peer, handoff.hop.step):
+            raise ViolationError(f"u{me} hands the token to u{peer}, which is not its peer")
         sent = self.evidence.sent.get(hop_tag(handoff.key, ctx.run_id, handoff.hop, digest(handoff.token)))
         if sent is None:
             raise ViolationError(f"u{me} hands over a token before its log says so")
@@ -130,11 +133,11 @@ class Invariants:
             raise ViolationError(f"u{me}: noise redrawn for visit {sent.visit} after its token had left")
         self._left[sent.visit] = sent
 
-    def replying(self, ctx: Context, disk: Durable, peer: int, request: Request, reply: Reply) -> None:
+    def replying(self, ctx: Context, disk: Durable, peer: int, request: Request, reply: Reply[Answer]) -> None:
         """An acknowledgement or a vote is on the disk before it leaves."""
         match request, reply.answer:
             case Handoff(hop), Accepted():
-                if disk.mark < hop:
+                if disk.high_water < hop:
                     raise ViolationError(f"u{ctx.me} acknowledges hop {hop} that is not in its journal")
             case Fence(epoch), Promise(granted=True, final=False):
                 if disk.promised < epoch:
@@ -175,16 +178,16 @@ class Invariants:
     def _see(self, user: int, content: Content) -> None:
         """Against everything it saw or sent before, in any branch, raw data of others carry one full foreign noise."""
         seen = content.foreign(user)
-        sights = self._sights[user]
-        if seen in sights:
+        observations = self._sights[user]
+        if seen in observations:
             return
         full = self._contexts[user].rule.full
-        for old in sights:
+        for old in observations:
             data = old.contributions ^ seen.contributions
             covered = not data or len(old.noise ^ seen.noise) >= full
             if not covered:
                 raise ViolationError(f"u{user} can read raw contributions {sorted(data)} from two tokens it saw")
-        sights.append(seen)
+        observations.append(seen)
 
     def _end(self, result: Result) -> Sent:
         end = self._ends.get(result.end)
@@ -195,7 +198,7 @@ class Invariants:
     def ended(self, ctx: Context, disk: Durable) -> None:
         """A walk ends: remember its content under the name of the end (called when the finish is in the log)."""
         custody, result = disk.custody, disk.result
-        if custody is None or custody.next != FINISH or result is None or result.end in self._ends:
+        if not isinstance(custody, Ended) or result is None or result.end in self._ends:
             return
         finish = self.evidence.finish_of(ctx.me, custody.visit)
         if finish is None:
@@ -208,7 +211,7 @@ class Invariants:
             raise ViolationError(f"the token counts {token.contributions} contributions, the logs say {finish.content}")
         self._ends[result.end] = finish
 
-    def finished(self, ctx: Context, effect: Finished) -> None:
+    def finished(self, ctx: Context, effect: Finished[Result]) -> None:
         """One final result, the same everywhere."""
         self._end(effect.result)
         first = self._result or effect.result
@@ -226,9 +229,9 @@ class Invariants:
     def at_end(self) -> None:
         """From all it saw together, nobody can compute another user's data without noise."""
         for ctx in self._contexts:
-            sights = self._sights[ctx.me]
-            on_a_ring = ring_ceiling(sights, ctx.topology.most_turns(ctx.total)) if ctx.rule.by_ledger else None
-            for user, exposure in exposures(sights, ctx.rule.full).items():
-                most = ceiling(sights, user) if on_a_ring is None else on_a_ring
+            observations = self._sights[ctx.me]
+            on_a_ring = ring_ceiling(observations, ctx.topology.most_turns(ctx.total)) if ctx.rule.by_ledger else None
+            for user, exposure in exposures(observations, ctx.rule.full).items():
+                most = ceiling(observations, user) if on_a_ring is None else on_a_ring
                 if exposure > most + 1e-6:
                     raise ViolationError(f"u{user} has exposure {exposure:g} to u{ctx.me}")

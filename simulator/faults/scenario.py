@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -12,9 +12,9 @@ from network_dp.plan import Plan
 from network_dp.plan_reader import from_dict
 from node.config import context
 from node.noise import SeededSource
-from node.protocol.state import Context
+from node.protocols.walk.state import Context
 from node.tasks import make_task, table_of
-from node.worker import BoundTask, Supply
+from node.worker import BoundTask, NoiseDraw
 
 POOL = 512  # noises drawn once per process with the real sampler, then handed out one by one
 
@@ -48,12 +48,12 @@ class Scenario:
 
 
 @dataclass(frozen=True)
-class Cast:
+class Members:
     """A scenario ready to run: a context per user and the noise to hand out. Shared by all schedules of a process."""
 
     scenario: Scenario
     contexts: tuple[Context, ...]
-    pool: tuple[Supply, ...]
+    pool: tuple[NoiseDraw, ...]
 
 
 def _plan(n: int, walk: Mapping[str, Any], task: Mapping[str, Any], noise: Mapping[str, Any], **more: Any) -> Plan:
@@ -70,6 +70,15 @@ def _complete(n: int, steps: int, release: str = "all", task: Any = None, noise:
     live = more.pop("min_live", n // 2 + 1)
     walk = {"topology": "complete", "steps": steps, "release": release, "min_live": live}
     return _plan(n, walk, task or _SUM, noise or _GAUSS, **more)
+
+
+def _graph(peers: Sequence[Sequence[int]], steps: int, release: str = "all", **more: Any) -> Plan:
+    walk = {"topology": "graph", "steps": steps, "release": release, **more.pop("walk", {})}
+    users = [
+        {"name": f"u{i}", "address": f"h{i}:1000", "peers": [f"u{j}" for j in others]} for i, others in enumerate(peers)
+    ]
+    task, noise = more.pop("task", _SUM), more.pop("noise", _GAUSS)
+    return from_dict({"walk": walk, "task": task, "noise": noise, "timing": _TIMING, "users": users, **more})
 
 
 _HISTOGRAM = {"kind": "histogram", "buckets": 3, "rows": "per_visit"}
@@ -99,10 +108,25 @@ LONG_RINGS: tuple[Scenario, ...] = (
     Scenario("ring n=6 K=9 spread", _ring(6, 9, noise={**_GAUSS, "spread": True})),
 )
 
+_STAR = [[1, 2, 3, 4], [0], [0], [0], [0]]
+_PATH = [[1], [0, 2], [1, 3], [2]]
+_CYCLE = [[4, 1], [0, 2], [1, 3], [2, 4], [3, 0]]
+_CUBE = [sorted(i ^ (1 << bit) for bit in range(3)) for i in range(8)]
+
+#: Walks among peers.
+GRAPHS: tuple[Scenario, ...] = (
+    Scenario("star n=5 T=8", _graph(_STAR, 8)),
+    Scenario("star n=5 T=6 simple", _graph(_STAR, 6, "holder", walk={"weights": "simple"})),
+    Scenario("path n=4 T=6 slow", _graph(_PATH, 6), slow=True),
+    Scenario("cycle n=5 T=7 sgd", _graph(_CYCLE, 7, task=_SGD, noise={"sigma": 1.0})),
+    Scenario("cube n=8 T=10 caps", _graph(_CUBE, 10, caps={"contributions": 2, "edge": 1})),
+)
+
 #: Also plans for telling stories, which no seed draws.
 STAGES: tuple[Scenario, ...] = (
     *SCENARIOS,
     *LONG_RINGS,
+    *GRAPHS,
     Scenario("story: ring of 4, one round", _ring(4, 1)),
     Scenario("story: complete graph of 3", _complete(3, 3)),
 )
@@ -121,7 +145,7 @@ def _rows(plan: Plan, me: int) -> list[list[float]]:
 
 
 @cache
-def cast(index: int) -> Cast:
+def cast(index: int) -> Members:
     """Contexts and noise of ``STAGES[index]``."""
     scenario = STAGES[index]
     plan = scenario.plan
@@ -129,8 +153,9 @@ def cast(index: int) -> Cast:
     refresh = max(1, cover_elements(plan.noise.gamma or 0.0, plan.n))
     contexts = []
     for me in range(plan.n):
-        worker = BoundTask(task, task.prepare(table_of(_rows(plan, me))), plan.unit_count, refresh)
+        data, share = task.prepare(table_of(_rows(plan, me))), plan.topology.share(me)
+        worker = BoundTask(task, data, plan.unit_count, refresh, share)
         worker.quick = not scenario.slow
         contexts.append(context(plan, me, worker, noise_every_visit=task.noise_every_visit))
     source = SeededSource(f"simulator {scenario.name}".encode())
-    return Cast(scenario, tuple(contexts), tuple(worker.supply(source) for _ in range(POOL)))
+    return Members(scenario, tuple(contexts), tuple(worker.supply(source) for _ in range(POOL)))

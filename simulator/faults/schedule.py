@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 
 from simulator.faults.dice import seeded
 from simulator.faults.network import CALM, Weather
-from simulator.faults.scenario import LONG_RINGS, SCENARIOS, STAGES
+from simulator.faults.scenario import GRAPHS, LONG_RINGS, SCENARIOS, STAGES
 
 #: Effects before which a process may be killed, with what a Send or Reply carries as its name.
 EFFECTS = (
@@ -122,12 +122,20 @@ def _outages(random: Random, n: int) -> list[Timed]:
     return events
 
 
+def _among_peers(seed: int, otherwise: int) -> int:
+    """One walk in ten is on a graph."""
+    random = seeded("graph", seed)
+    if random.random() >= 0.1:
+        return otherwise
+    return len(SCENARIOS) + len(LONG_RINGS) + random.randrange(len(GRAPHS))
+
+
 def draw(seed: int) -> Schedule:
     """The schedule of a seed. In twenty: one calm, one with users away for some rounds of a long ring, two with an old
     disk put back, two with flickering disks, two in which who just had the token is lost, twelve with anything."""
     random = seeded("schedule", seed)
-    scenario = random.randrange(len(SCENARIOS))
-    n = SCENARIOS[scenario].plan.n
+    scenario = _among_peers(seed, random.randrange(len(SCENARIOS)))
+    n = STAGES[scenario].plan.n
     kind = random.random()
     if kind < 0.05:
         scenario = len(SCENARIOS) + random.randrange(len(LONG_RINGS))
@@ -136,9 +144,10 @@ def draw(seed: int) -> Schedule:
         return Schedule(seed, scenario)
     kills = tuple(_kill(random) for _ in range(random.choice((0, 1, 1, 2, 3))))
     if kind < 0.2:
-        # Two things no protocol can make good, and so no schedule asks for (docs/THREAT_MODEL.md, Lost disks): that
-        # who remembers cannot be asked (the disk comes back into a calm world with everybody up), and that nobody
-        # does, because who saw the bytes refused them or was killed before it journaled them.
+        # Three things no protocol can make good, and so no schedule asks for (docs/THREAT_MODEL.md, Lost disks): that
+        # who remembers cannot be asked (the disk comes back into a calm world with everybody up); that nobody does,
+        # because who saw the bytes refused them or was killed before it journaled them; and that too many disks are
+        # lost or old for a majority of voters (one is old, and nobody else is lost).
         kills = tuple(
             kill._replace(
                 effect="Log" if kill.effect == "Persist" else kill.effect, restart_after_s=kill.restart_after_s or 1.0

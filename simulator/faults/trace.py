@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from node.protocol.effects import Compute, Effect, Finished, Log, Note, Persist, Reply, Send, Stop
-from node.protocol.messages import (
+from node.protocols.walk.effects import Compute, Effect, Finished, Log, Note, Persist, Reply, Send, Stop
+from node.protocols.walk.messages import (
     Already,
     Declined,
     Fence,
@@ -18,7 +18,7 @@ from node.protocol.messages import (
     Published,
     Refused,
 )
-from node.protocol.values import Hop
+from node.protocols.walk.values import Hop
 
 
 def hop_text(hop: Hop) -> str:

@@ -10,13 +10,12 @@ import heapq
 from collections.abc import Callable
 from typing import Any
 
-from node import in_step
+import node.storage.in_step as in_step
 from node.noise import SeededSource
-from node.protocol import exits, machine
-from node.protocol.effects import (
+from node.protocols.walk import exits, machine
+from node.protocols.walk.effects import (
     Answered,
     Begin,
-    Cold,
     Compute,
     Computed,
     Effect,
@@ -30,20 +29,21 @@ from node.protocol.effects import (
     Send,
     Stop,
     Stopping,
+    StreamClosed,
     Tick,
 )
-from node.protocol.messages import Answer, Handoff, Offer, Request
-from node.protocol.state import Context, Durable, Inputs, State
-from node.protocol.values import Epoch
+from node.protocols.walk.messages import Answer, Handoff, Offer, Request
+from node.protocols.walk.state import Context, Durable, Inputs, State
+from node.protocols.walk.values import Epoch
 from node.tasks import make_task
-from node.worker import Supply
+from node.worker import NoiseDraw
 from simulator.faults import trace
-from simulator.faults.dice import SeededDice, seeded
+from simulator.faults.dice import ScheduleDice, seeded
 from simulator.faults.disk import Disk, ViewFile
 from simulator.faults.evidence import ViolationError
 from simulator.faults.invariants import Invariants
 from simulator.faults.network import Network
-from simulator.faults.scenario import Cast, cast
+from simulator.faults.scenario import Members, cast
 from simulator.faults.schedule import Kill, Schedule, Timed
 
 PATIENCE_S = 240.0  # after the last fault, everybody must have the result within this virtual time
@@ -111,11 +111,11 @@ class World:
 
     def __init__(self, schedule: Schedule, tell: Callable[[str], None] | None = None) -> None:
         self.schedule = schedule
-        self.cast: Cast = cast(schedule.scenario)
+        self.cast: Members = cast(schedule.scenario)
         self.now = 0.0
         self._tell = tell
         self._random = seeded("world", schedule.seed)
-        self._dice = SeededDice(seeded("dice", schedule.seed))
+        self._dice = ScheduleDice(seeded("dice", schedule.seed))
         self._source = SeededSource(b"world %d" % schedule.seed)
         self._next_noise = self._random.randrange(len(self.cast.pool))
         self.network = Network(self._random, schedule.weather)
@@ -245,10 +245,15 @@ class World:
                     del self._kills[kill]
                     raise KilledError(kill)
 
+    def _can_do_without(self, user: int) -> bool:
+        """Where losing one user for good cuts others off, no walk can end."""
+        left = {other for other, process in enumerate(self.users) if not process.lost} - {user}
+        return self.cast.scenario.plan.topology.holds_together(left)
+
     def _die(self, user: int, kill: Kill) -> None:
         process = self.users[user]
         self._hang_up(user)
-        if kill.restart_after_s is None and self._may_lose > 0:
+        if kill.restart_after_s is None and self._may_lose > 0 and self._can_do_without(user):
             self._may_lose -= 1
             process.lost = True
             self.tell(f"-- u{user} is lost for good")
@@ -275,7 +280,7 @@ class World:
 
     def _cold(self, user: int, life: int, peer: int) -> None:
         if self.users[user].life == life:
-            self.feed(user, Cold(peer))
+            self.feed(user, StreamClosed(peer))
 
     def start(self, user: int) -> None:
         process = self.users[user]
@@ -305,9 +310,9 @@ class World:
 
     # ---- transitions ------------------------------------------------------------------------------------------
 
-    def _take_noise(self) -> Supply:
+    def _take_noise(self) -> NoiseDraw:
         self._next_noise = (self._next_noise + 1) % len(self.cast.pool)
-        return Supply(self.cast.pool[self._next_noise].noise, self._source)
+        return NoiseDraw(self.cast.pool[self._next_noise].noise, self._source)
 
     def feed(self, user: int, event: Event) -> None:
         """One event, as the runtime would: persist first, void the transition if that fails, then the rest in order."""
@@ -436,7 +441,7 @@ class World:
             return self._timing.offer_timeout_s
         return self._timing.handoff_timeout_s if isinstance(request, Handoff) else self._timing.locate_timeout_s
 
-    def _send(self, user: int, process: Process, send: Send) -> None:
+    def _send(self, user: int, process: Process, send: Send[Request]) -> None:
         call = Call(user, process.life, send.peer, send.attempt, send.request)
         delays = self._fate(user, send.peer, send.request)
         if self._tell is not None:

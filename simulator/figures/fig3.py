@@ -14,7 +14,7 @@ from simulator.pairs import Spread, merge
 from simulator.parallel import map_runs, seeds
 from simulator.published import walk_losses
 from simulator.published.shuffling import shuffled_epsilons
-from simulator.responses import Windows, hidden_epsilon, response_losses, windows
+from simulator.responses import SimulatedWindows, hidden_epsilon, response_losses, windows
 
 NS = {"published": (50, 100, 200, 500, 1000, 2000, 5000), "audited": (10, 20, 50, 100, 200, 400)}
 EPSILONS_0 = (0.1, 0.4)
@@ -28,7 +28,7 @@ class Job:
     n: int
     epsilon_0: float
     seed: np.random.SeedSequence
-    table: Windows | None  # None: the authors' formulas
+    table: SimulatedWindows | None  # None: the authors' formulas
 
 
 def losses(job: Job) -> tuple[Spread, Spread]:

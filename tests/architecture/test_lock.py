@@ -40,7 +40,7 @@ def wanted(file: str) -> list[Requirement]:
     extras = PROJECT["project"]["optional-dependencies"]
     run, build = PROJECT["project"]["dependencies"], PROJECT["build-system"]["requires"]
     texts = {
-        "run.txt": run,
+        "run.txt": [*run, *extras["page"]],
         "build.txt": build,
         "dev.txt": [*run, *build, *(one for all in extras.values() for one in all)],
     }

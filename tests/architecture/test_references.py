@@ -97,7 +97,7 @@ def test_a_decision_record_is_one_page_of_question_decision_reason_and_price(pat
 
 @pytest.mark.parametrize("kind", ["ring", "complete"])
 def test_every_rule_that_a_verdict_prints_names_its_page_and_anchor(kind: str) -> None:
-    (analysis,) = analyze_runs([ROOT / "tests" / "analyzer" / "golden" / kind]).runs
+    (analysis,) = analyze_runs([ROOT / "tests" / "unit" / "analyzer" / "golden" / kind]).runs
     for check in analysis.checks:
         named = [(match[1], anchor) for match in PAGE.finditer(check.theory) for anchor in match[2].split(", ")]
         assert named and all(anchor[1:] in anchors(page(name)) for name, anchor in named), check.id

@@ -47,22 +47,31 @@ def inside(module: str, package: str) -> bool:
 ALLOWED = {
     "network_dp": ("network_dp",),
     "node.noise": ("node.noise",),
-    "node.protocol": ("network_dp", "node.protocol"),
+    "node.protocols.walk": ("network_dp", "node.protocols.effects", "node.protocols.exits", "node.protocols.walk"),
+    "node.protocols.rounds": ("network_dp", "node.protocols.effects", "node.protocols.exits", "node.protocols.rounds"),
     "node.tasks": ("network_dp", "node.noise", "node.tasks"),
     "node.wire": ("node.wire",),
     "node": ("network_dp", "node"),
     "analyzer": ("network_dp", "analyzer"),
     "simulator": (
         "network_dp",
-        "node.protocol",
+        "node.protocols.effects",
+        "node.protocols.exits",
+        "node.protocols.walk",
+        "node.protocols.rounds",
         "node.tasks",
         "node.noise",
         "node.worker",
         "node.config",
-        "node.in_step",
+        "node.storage.in_step",
+        "node.storage.records",
         "simulator",
     ),
 }
+
+
+#: The one door: `network_dp` names the launcher's Python API, for type checkers and on first use.
+FACADE = (ROOT / "network_dp" / "__init__.py", "coordinator_free_launcher.api")
 
 
 @pytest.mark.parametrize("package", ALLOWED)
@@ -78,17 +87,59 @@ def test_dependencies_point_one_way(package: str) -> None:
             if name.split(".")[0] in PACKAGES
             and not any(inside(name, allowed) for allowed in ALLOWED[package])
             and name not in PACKAGES
+            and not (path == FACADE[0] and inside(name, FACADE[1]))
         ]
     assert wrong == []
 
 
+def test_the_facade_loads_nothing_until_it_is_used() -> None:
+    others = [package for package in PACKAGES if package != "network_dp"] + ["numpy"]
+    loaded = f"[name for name in {others!r} if name in sys.modules]"
+    script = f"import sys, network_dp; dir(network_dp); print({loaded}); network_dp.mean; print({loaded})"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=ROOT)
+    before, after = done.stdout.splitlines()
+    assert before == "[]" and "coordinator_free_launcher" in after
+
+
+def test_only_the_facade_imports_by_name_in_the_pure_package() -> None:
+    found = [path for path in sources("network_dp") if "importlib" in imports(path)]
+    assert found == [FACADE[0]]
+
+
+def test_no_protocol_imports_in_a_circle() -> None:
+    """There is an order in which the core can be read. Imports inside functions count, those for types alone too."""
+    files = {module_of(path): path for path in sources("node/protocols")}
+    needs = {name: {other for other in imports(path) if other in files} for name, path in files.items()}
+    while ready := [name for name, others in needs.items() if not others - {name}]:
+        for name in ready:
+            del needs[name]
+        needs = {name: others - set(ready) for name, others in needs.items()}
+    assert needs == {}
+
+
+def test_the_page_lists_the_files_of_the_core_in_an_order_in_which_they_can_be_read() -> None:
+    page = (ROOT / "docs" / "PROTOCOL.md").read_text()
+    table = page[page.index('<a id="files"></a>') : page.index('<a id="lost-token"></a>')]
+    rows = [line.split(" | ")[0] for line in table.splitlines() if line.startswith("| `")]
+    order = [f"node.protocols.walk.{name.strip('| `')}" for row in rows for name in row.split(", ")]
+    files = {module_of(path): path for path in sources("node/protocols/walk") if path.name != "__init__.py"}
+    assert sorted(order) == sorted(files)
+    for place, name in enumerate(order):
+        assert not set(imports(files[name])) & set(order[place + 1 :]), name
+
+
+def test_nothing_but_tests_imports_tests() -> None:
+    files = sources(*PACKAGES, "benchmarks")
+    assert [str(path) for path in files for name in imports(path) if inside(name, "tests")] == []
+
+
 def test_the_protocol_core_has_no_clock_socket_or_randomness_of_its_own() -> None:
     barred = {"time", "random", "secrets", "socket", "asyncio", "os", "grpc", "datetime", "threading", "logging"}
-    found = [(path.name, name) for path in sources("node/protocol") for name in imports(path) if name in barred]
+    found = [(path.name, name) for path in sources("node/protocols/walk") for name in imports(path) if name in barred]
     assert found == []
 
 
-@pytest.mark.parametrize("module", ["node.app", "node.zygote", "node.__main__"])
+@pytest.mark.parametrize("module", ["node.app", "node.many.zygote", "node.__main__"])
 def test_a_node_process_imports_only_what_it_needs(module: str) -> None:
     heavy = ["scipy", "dp_accounting", "matplotlib", "sklearn", "typer", "rich", "joblib", "pandas", "analyzer"]
     script = f"import sys, {module}; print([name for name in {heavy!r} if name in sys.modules])"
@@ -98,11 +149,47 @@ def test_a_node_process_imports_only_what_it_needs(module: str) -> None:
 
 def test_the_command_line_imports_lazily() -> None:
     script = (
-        "import sys, coordinator_free_launcher.cli; "
+        "import sys, coordinator_free_launcher.cli.app; "
         "print([n for n in ('scipy', 'dp_accounting', 'matplotlib', 'sklearn', 'grpc') if n in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=ROOT)
     assert done.stdout.strip() == "[]"
+
+
+def _printed(script: str) -> str:
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=ROOT)
+    return done.stdout.strip()
+
+
+def test_importing_changes_no_environment_variable() -> None:
+    """Every module of ours but the generated ones, in one process; whoever starts a user sets its environment."""
+    names = [module_of(path) for path in sources(*PACKAGES) if path.name != "__main__.py"]
+    script = (
+        "import importlib, os; before = dict(os.environ)\n"
+        f"for name in {names!r}: importlib.import_module(name)\n"
+        "print(sorted(os.environ.items() ^ before.items()))"
+    )
+    assert _printed(script) == "[]"
+
+
+def test_the_python_api_does_not_import_the_command_line() -> None:
+    script = (
+        "import sys, coordinator_free_launcher.local.run\n"
+        "print([n for n in sys.modules if n.startswith('coordinator_free_launcher.cli') or n in ('typer', 'rich')])"
+    )
+    assert _printed(script) == "[]"
+
+
+def test_the_runtime_knows_no_protocol_and_no_transport() -> None:
+    """It drives whatever keeps ``node.protocols.interface`` over whatever keeps ``node.transport.interface``."""
+    allowed = ("node.protocols.effects", "node.protocols.interface", "node.transport.interface")
+    wrong = [
+        name
+        for name in imports(ROOT / "node" / "runtime.py")
+        if name.startswith(("node.protocols", "node.transport", "node.walk"))
+        and not any(inside(name, seam) for seam in allowed)
+    ]
+    assert wrong == []
 
 
 def test_functions_are_short() -> None:

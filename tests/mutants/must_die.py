@@ -26,18 +26,18 @@ class Named:
         return Mutant(self.file, before.count("\n") + 1, column, "named", self.was, self.becomes, self.name)
 
 
-MEMORY, RESULTS = "node/protocol/memory.py", "node/protocol/results.py"
+MEMORY, RESULTS = "node/protocols/walk/memory.py", "node/protocols/walk/results.py"
 ONE_RESULT, POWER, LIES = (
-    "tests/protocol/test_one_result.py",
-    "tests/journal/test_power_cut.py",
-    "tests/analyzer/test_single_lies.py",
+    "tests/unit/node/protocols/walk/test_one_result.py",
+    "tests/unit/node/storage/test_power_cut.py",
+    "tests/unit/analyzer/test_single_lies.py",
 )
-IN_STEP, CHECKS = "tests/journal/test_in_step.py", "analyzer/integrity.py"
+IN_STEP, CHECKS = "tests/unit/node/storage/test_in_step.py", "analyzer/checks/integrity.py"
 
 MUST_DIE: tuple[Named, ...] = (
     Named(
         "the oldest reported result is published",
-        RESULTS,
+        "node/protocols/walk/claims.py",
         "key=lambda result: result.epoch, reverse=True",
         "key=lambda result: result.epoch",
         ONE_RESULT,
@@ -57,50 +57,71 @@ MUST_DIE: tuple[Named, ...] = (
         ONE_RESULT,
     ),
     Named(
+        "an end that a peer was told and this user forgot is not noticed",
+        MEMORY,
+        "answer.taken > max(at_boot.sent, at_boot.end)",
+        "False",
+        ONE_RESULT,
+    ),
+    Named(
+        "the end of a walk is not noted as taken",
+        RESULTS,
+        "taken={**state.durable.taken, peer: end}",
+        "taken=state.durable.taken",
+        ONE_RESULT,
+    ),
+    Named(
+        "who journaled a result is not noted",
+        RESULTS,
+        "given={**state.durable.given, peer: ctx.end_hop(result.epoch)}",
+        "given=state.durable.given",
+        ONE_RESULT,
+    ),
+    Named(
         "a compaction is not synced",
-        "node/journal.py",
+        "node/storage/journal.py",
         "os.fsync(file.fileno())",
         "pass",
         POWER,
     ),
     Named(
         "a token is named before it is synced",
-        "node/shelf.py",
+        "node/storage/blob_store.py",
         "            os.fdatasync(file)\n        return",
         "            pass\n        return",
         POWER,
     ),
     Named(
         "a record is not synced",
-        "node/journal.py",
+        "node/storage/journal.py",
         "        if sync and self.syncs:\n            os.fdatasync(self._file)",
         "        pass",
         POWER,
     ),
     Named(
         "a new folder entry is not synced",
-        "node/shelf.py",
+        "node/storage/blob_store.py",
         "        os.fsync(folder)",
         "        pass",
         POWER,
     ),
     Named(
         "the view log is not synced before a compaction",
-        "node/in_step.py",
+        "node/storage/in_step.py",
         "        log.sync()\n        if journal.compact",
         "        if journal.compact",
         IN_STEP,
     ),
     Named(
         "the line of refused bytes is not synced before another takes its place",
-        "node/in_step.py",
+        "node/storage/in_step.py",
         "_drops_a_line(before, after):\n        log.sync()",
         "_drops_a_line(before, after):\n        pass",
         IN_STEP,
     ),
     Named(
         "the view log is not flushed before the journal",
-        "node/in_step.py",
+        "node/storage/in_step.py",
         "    log.flush()\n    if journal.syncs",
         "    if journal.syncs",
         IN_STEP,
@@ -111,7 +132,7 @@ MUST_DIE: tuple[Named, ...] = (
     Named(
         "any initial token will do",
         CHECKS,
-        'if int(visits["received"][row]) not in zero:',
+        'if int(visits["received"][row]) not in right:',
         "if False:",
         LIES,
     ),

@@ -24,24 +24,39 @@ class Target:
 
 
 _SHOWN = {"terminal.py", "as_json.py", "report.py", "html.py", "export.py", "errors.py", "__init__.py", "cli.py"}
-_SLOW = "tests/protocol/test_ledger.py"
+_SLOW = "tests/unit/node/protocols/walk/test_ledger.py"
 
 TARGETS: tuple[Target, ...] = (
     Target(
         "protocol",
-        ("node/protocol/*.py",),
+        ("node/protocols/walk/*.py",),
         (
-            ("tests/protocol", f"--ignore={_SLOW}", "tests/simulator/test_stories.py"),
-            (_SLOW, "tests/simulator/test_old_disks.py"),
+            ("tests/unit/node/protocols/walk", f"--ignore={_SLOW}", "tests/unit/simulator/faults/test_stories.py"),
+            (_SLOW, "tests/unit/simulator/faults/test_old_disks.py"),
         ),
         schedules=True,
     ),
     Target(
         "storage",
-        ("node/journal.py", "node/records.py", "node/shelf.py", "node/view_log.py", "node/in_step.py"),
-        (("tests/journal", "--ignore=tests/journal/test_shelf.py"), ("tests/journal/test_shelf.py",)),
+        (
+            "node/storage/journal.py",
+            "node/storage/records.py",
+            "node/storage/walk_records.py",
+            "node/storage/blob_store.py",
+            "node/storage/view_log.py",
+            "node/storage/in_step.py",
+        ),
+        (
+            ("tests/unit/node/storage", "--ignore=tests/unit/node/storage/test_blob_store.py"),
+            ("tests/unit/node/storage/test_blob_store.py",),
+        ),
     ),
-    Target("checks", ("analyzer/*.py",), (("tests/analyzer",),), leave_out=frozenset(_SHOWN)),
+    Target(
+        "checks",
+        ("analyzer/*.py", "analyzer/checks/*.py", "analyzer/reconstruct/*.py", "analyzer/read/*.py"),
+        (("tests/unit/analyzer",),),
+        leave_out=frozenset(_SHOWN),
+    ),
 )
 
 

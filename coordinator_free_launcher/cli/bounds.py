@@ -1,0 +1,238 @@
+"""``bounds``, ``calibrate`` and ``audit``: the accountant on the command line. What is heavy is imported late."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from coordinator_free_launcher.cli.bounds_kinds import BoundsQuery
+    from coordinator_free_launcher.cli.rows import Row
+
+TaskOption = Annotated[str, typer.Option(help="sum, mean, histogram or sgd.")]
+TopologyOption = Annotated[str, typer.Option(help="ring or complete (next holder uniform over all users).")]
+UsersOption = Annotated[int, typer.Option(help="Users; on the complete graph the least number alive.")]
+StepsOption = Annotated[int | None, typer.Option(help="Complete graph: steps of the walk, over all users.")]
+RoundsOption = Annotated[int | None, typer.Option(help="Ring: rounds.")]
+DeltaOption = Annotated[float, typer.Option(help="delta of (epsilon, delta)-DP; well below 1/users.")]
+SensitivityOption = Annotated[float, typer.Option(help="How far one contribution can move: upper - lower bound.")]
+LipschitzOption = Annotated[float | None, typer.Option(help="sgd: Lipschitz constant of the loss.")]
+BucketsOption = Annotated[int | None, typer.Option(help="histogram by randomised response: number of buckets.")]
+ColludersOption = Annotated[int, typer.Option(help="Users that share what they see.")]
+ReleasedOption = Annotated[bool, typer.Option("--released", help="Everybody gets the result, not just its holder.")]
+CapOption = Annotated[int | None, typer.Option(help="Most contributions of one user; later visits add noise only.")]
+ReissuesOption = Annotated[
+    int | None,
+    typer.Option(help="Ring: how often the token may be lost and taken up again (default 1; randomised response 0)."),
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands to the main application."""
+    app.command("bounds")(bounds)
+    app.command("calibrate")(calibrate)
+    app.command("audit")(audit)
+
+
+def bounds(
+    task: TaskOption = "sum",
+    topology: TopologyOption = "complete",
+    users: UsersOption = 100,
+    steps: StepsOption = None,
+    rounds: RoundsOption = None,
+    sigma: Annotated[float | None, typer.Option(help="Standard deviation of one full noise.")] = None,
+    gamma: Annotated[float | None, typer.Option(help="histogram: probability of a uniform answer.")] = None,
+    delta: DeltaOption = 1e-6,
+    sensitivity: SensitivityOption = 1.0,
+    lipschitz: LipschitzOption = None,
+    buckets: BucketsOption = None,
+    colluders: ColludersOption = 1,
+    released: ReleasedOption = False,
+    cap: CapOption = None,
+    reissues: ReissuesOption = None,
+    as_json: JsonOption = False,
+    plot: Annotated[Path | None, typer.Option(help="Also draw epsilon against one quantity into this file.")] = None,
+    against: Annotated[str, typer.Option(help="What the plot varies: n, T (ring: rounds) or sigma (or gamma).")] = "n",
+) -> None:
+    """How private is this? Epsilon of network DP, next to local DP and to what the paper printed.
+
+    Network DP: what one user sees (its own messages) says little about any other user. Smaller epsilon is better; below
+    1 is strong, above 10 is weak.
+
+    Example: network-dp bounds --task sgd --users 2000 --steps 20000 --sigma 8.5 --lipschitz 1
+    """
+    from coordinator_free_launcher.cli import bounds_tables as tables
+
+    query = _query(
+        task,
+        topology,
+        users,
+        steps,
+        rounds,
+        delta=delta,
+        sensitivity=sensitivity,
+        lipschitz=lipschitz,
+        buckets=buckets,
+        sigma=sigma,
+        gamma=gamma,
+        colluders=colluders,
+        released=released,
+        cap=cap,
+        reissues=reissues,
+    )
+    rows = tables.bounds_rows(query)
+    if plot is not None:
+        _draw(query, against, plot)
+    _show(f"{task} on a {topology} graph, delta = {delta:g}", rows, as_json)
+
+
+def calibrate(
+    epsilon: Annotated[float, typer.Option(help="Target epsilon.")],
+    task: TaskOption = "sum",
+    topology: TopologyOption = "complete",
+    users: UsersOption = 100,
+    steps: StepsOption = None,
+    rounds: RoundsOption = None,
+    delta: DeltaOption = 1e-6,
+    sensitivity: SensitivityOption = 1.0,
+    lipschitz: LipschitzOption = None,
+    buckets: BucketsOption = None,
+    colluders: ColludersOption = 1,
+    released: ReleasedOption = False,
+    cap: CapOption = None,
+    reissues: ReissuesOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """How much noise is needed? The least that meets a target, for network and for local DP.
+
+    Example: network-dp calibrate --epsilon 1 --task sgd --users 2000 --steps 20000 --lipschitz 1
+    """
+    from coordinator_free_launcher.cli import bounds_tables as tables
+
+    sigma = None if task == "histogram" and buckets is not None else 1.0  # any: calibration replaces it
+    query = _query(
+        task,
+        topology,
+        users,
+        steps,
+        rounds,
+        delta=delta,
+        sensitivity=sensitivity,
+        lipschitz=lipschitz,
+        buckets=buckets,
+        sigma=sigma,
+        colluders=colluders,
+        released=released,
+        cap=cap,
+        reissues=reissues,
+    )
+    rows = tables.calibrate_rows(query, epsilon)
+    _show(f"least noise for epsilon = {epsilon:g}, delta = {delta:g}", rows, as_json)
+
+
+def audit(
+    algorithm: Annotated[str, typer.Argument(help="ring_sum, complete_sum, complete_sgd, ring_histogram")] = "ring_sum",
+    users: Annotated[int, typer.Option(help="Users.")] = 8,
+    length: Annotated[int, typer.Option(help="Rounds of a ring, or steps per user of the complete graph.")] = 3,
+    sigma: Annotated[float, typer.Option(help="Standard deviation of one full noise (sensitivity is 1).")] = 3.0,
+    gamma: Annotated[float, typer.Option(help="ring_histogram: probability of a uniform answer.")] = 0.5,
+    delta: Annotated[float, typer.Option(help="delta; large on purpose, or no number of runs suffices.")] = 0.05,
+    runs: Annotated[int, typer.Option(help="Simulated runs.")] = 200_000,
+    bug: Annotated[str, typer.Option(help="Plant a bug: half_noise, no_closing_noise, no_initial_elements.")] = "none",
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the simulation.")] = 0,
+    as_json: JsonOption = False,
+) -> None:
+    """Does the claim hold? Attack simulated runs; exit code 1 if an attack beats the claimed epsilon.
+
+    One user's data is put at its two extremes, the worst-placed observer guesses which. What it achieves is a lower
+    bound on epsilon that must stay below the claim; `--bug half_noise` shows that a broken run is caught.
+    """
+    from network_dp import audit as auditor
+
+    result = auditor.run(
+        algorithm,  # type: ignore[arg-type]  # run checks it
+        n_users=users,
+        length=length,
+        sigma=sigma,
+        gamma=gamma,
+        delta=delta,
+        n_runs=runs,
+        bug=bug,  # type: ignore[arg-type]
+        seed=seed,
+    )
+    verdict = "PASS" if result.passed else "FAIL"
+    if as_json:
+        typer.echo(json.dumps({"verdict": verdict, **vars(result)}))
+    else:
+        typer.echo(
+            f"{verdict}: epsilon is at least {result.lower:.3f} "
+            f"(confidence {result.confidence:g}, {result.n_runs} runs), "
+            f"claimed {result.claimed:.3f} at delta = {result.delta:g}"
+        )
+    if not result.passed:
+        raise typer.Exit(1)
+
+
+def _query(
+    task: str, topology: str, users: int, steps: int | None, rounds: int | None, reissues: int | None, **more: Any
+) -> BoundsQuery:
+    from coordinator_free_launcher.cli.bounds_kinds import KINDS, BoundsQuery
+    from network_dp.errors import AccountingError, require
+
+    require(topology in KINDS, f"--topology must be {' or '.join(KINDS)}")
+    kind = KINDS[topology]
+    lengths = {"--rounds": rounds, "--steps": steps}
+    length = lengths.pop(kind.option)
+    if any(other is not None for other in lengths.values()):
+        raise AccountingError(kind.foreign_length)
+    if length is None:
+        raise AccountingError(kind.needs_length)
+    answers = task == "histogram" and more["sigma"] is None
+    reserved = kind.reissues * (not answers) if reissues is None else reissues  # as a plan does (docs/adr/0019)
+    return BoundsQuery(task, topology, users, length, reissues=reserved, **more)  # type: ignore[arg-type]  # it checks
+
+
+def _show(title: str, rows: Sequence[Row], as_json: bool) -> None:
+    if as_json:
+        typer.echo(json.dumps({row.key: {**asdict(row), "value": row.plain} for row in rows}, indent=1))
+        return
+    from coordinator_free_launcher.cli.rows import print_rows
+
+    print_rows(title, rows)
+
+
+def _draw(query: BoundsQuery, against: str, path: Path) -> None:
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import LogLocator, NullFormatter
+
+    from coordinator_free_launcher.cli import bounds_tables as tables
+    from network_dp.errors import AccountingError, require
+
+    require(against in tables.AXES, f"--against must be one of {', '.join(tables.AXES)}, got {against}")
+    axis = tables.AXES[against]
+    points = [(x, y) for x, y in tables.curve(query, axis) if math.isfinite(y) and y > 0]
+    require(bool(points), "nothing to plot: no epsilon in this range is positive and finite")
+    figure = Figure(figsize=(6.4, 4), layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.subplots()
+    axes.loglog([x for x, _ in points], [y for _, y in points], marker="o")
+    axes.set(xlabel=tables.axis_label(query, axis), ylabel=f"network epsilon at delta = {query.delta:g}")
+    axes.set_title(f"{query.task} on a {query.topology} graph, path known")
+    axes.set_xticks([x for x, _ in points], labels=[f"{float(f'{x:.3g}'):g}" for x, _ in points])
+    axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    axes.yaxis.set_major_formatter("{x:g}")
+    for one in (axes.xaxis, axes.yaxis):
+        one.set_minor_formatter(NullFormatter())
+    axes.grid(visible=True, alpha=0.3)
+    try:
+        figure.savefig(path)
+    except (OSError, ValueError) as error:  # no such folder, or a kind of picture nobody knows
+        raise AccountingError(f"cannot write the plot: {error}") from None

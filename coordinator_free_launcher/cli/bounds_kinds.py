@@ -1,0 +1,273 @@
+"""What `network-dp bounds` and `calibrate` ask of a kind of walk: each answers for itself, nobody asks which it is.
+
+A new kind is a class with these methods and a line in ``KINDS``.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final, Literal
+
+from coordinator_free_launcher.cli.rows import Row
+from network_dp import bounds, calibrate, printed, utility
+from network_dp.errors import require
+from network_dp.noise_rule import cover_elements
+from network_dp.topology import Complete, Ring
+
+Task = Literal["sum", "mean", "histogram", "sgd"]
+Printed = tuple[str, Callable[[float], float]]  # a theorem, and its epsilon as a function of the noise
+
+HIDDEN: Final = "only if nobody can tell who else held the token; TLS alone does not give it"
+_UNCOVERED: Final = "most hops of a ring carry no noise of their own"
+
+
+@dataclass(frozen=True)
+class BoundsQuery:
+    """The options of a bounds or calibrate command, checked."""
+
+    task: Task
+    topology: str
+    users: int
+    length: int  # rounds of a ring, steps of the complete graph
+    delta: float
+    sensitivity: float = 1.0
+    lipschitz: float | None = None
+    buckets: int | None = None
+    sigma: float | None = None
+    gamma: float | None = None
+    colluders: int = 1
+    released: bool = False
+    cap: int | None = None
+    reissues: int = 0  # ring: how often the token may be lost and taken up again
+
+    def __post_init__(self) -> None:
+        require(self.task in ("sum", "mean", "histogram", "sgd"), "--task must be sum, mean, histogram or sgd")
+        require(self.topology in KINDS, f"--topology must be {' or '.join(KINDS)}")
+        require(self.users >= 2, "--users must be at least 2")
+        require(self.length >= 1, "--rounds (ring) or --steps (complete) must be at least 1")
+        require(self.task != "sgd" or self.lipschitz is not None, "--task sgd needs --lipschitz")
+        require(not self.responding or self.buckets is not None, "--gamma needs --buckets")
+        require(self.gamma is None or self.responding, "--gamma is for a histogram without --sigma: give one of them")
+        require(self.reissues >= 0, "--reissues must be at least 0")
+        self.kind.check(self)
+
+    @property
+    def kind(self) -> Kind:
+        return KINDS[self.topology]
+
+    @property
+    def responding(self) -> bool:
+        """A histogram by randomised response (a histogram with --sigma is a vector sum with Gaussian noise)."""
+        return self.task == "histogram" and self.sigma is None
+
+    @property
+    def walk_task(self) -> Literal["sum", "sgd"]:
+        return "sgd" if self.task == "sgd" else "sum"
+
+    @property
+    def total_sensitivity(self) -> float:
+        """Gradients of an L-Lipschitz loss differ by 2 L; one-hot vectors by sqrt(2)."""
+        if self.task == "sgd":
+            return 2 * (self.lipschitz or 0.0)
+        return math.sqrt(2) if self.task == "histogram" else self.sensitivity
+
+    @property
+    def observer(self) -> str:
+        return "any one user" if self.colluders == 1 else f"any {self.colluders} users together"
+
+
+class Kind(ABC):
+    """The answers of one kind of walk."""
+
+    option: ClassVar[str]  # that gives its length
+    needs_length: ClassVar[str]
+    foreign_length: ClassVar[str]
+    axis: ClassVar[str]
+    unhidden: ClassVar[str]  # why there is no number for a hidden path
+    reissues: ClassVar[int]  # that a plan reserves for by default (docs/adr/0019)
+
+    @abstractmethod
+    def check(self, query: BoundsQuery) -> None:
+        """Refuse options that make no sense for it."""
+
+    @abstractmethod
+    def contributions(self, query: BoundsQuery) -> int:
+        """How often one user contributes, at most: always, or but for half of delta."""
+
+    def local_delta(self, query: BoundsQuery) -> float:
+        """What is left of delta when contributions are counted."""
+        return query.delta
+
+    @abstractmethod
+    def epsilon(self, query: BoundsQuery, sigma: float) -> tuple[float, str]:
+        """The valid network epsilon with Gaussian noise, and what it means."""
+
+    def hidden(self, query: BoundsQuery, sigma: float) -> float | None:
+        return None
+
+    @abstractmethod
+    def local(self, query: BoundsQuery, sigma: float) -> tuple[float, str]: ...
+
+    @abstractmethod
+    def local_sigma(self, query: BoundsQuery, epsilon: float) -> tuple[float, str]: ...
+
+    @abstractmethod
+    def length(self, query: BoundsQuery) -> dict[str, Any]:
+        """As the accountant's functions take it."""
+
+    def hidden_sigma(self, query: BoundsQuery, epsilon: float) -> float | None:
+        return None
+
+    @abstractmethod
+    def printed(self, query: BoundsQuery) -> Printed: ...
+
+    def printed_note(self) -> str:
+        return "the paper's formula: for comparison only"
+
+    def extras(self, query: BoundsQuery) -> list[Row]:
+        return []
+
+    @abstractmethod
+    def response_epsilon(self, query: BoundsQuery, buckets: int, gamma: float) -> float: ...
+
+    @abstractmethod
+    def printed_response(self, query: BoundsQuery, buckets: int) -> Printed: ...
+
+    @abstractmethod
+    def answers(self, query: BoundsQuery, gamma: float) -> tuple[int, int]:
+        """Responses in the final token, and uniform elements beside them."""
+
+
+class RingKind(Kind):
+    option = "--rounds"
+    needs_length = "a ring needs --rounds"
+    foreign_length = "--steps is for the complete graph"
+    axis = "rounds K"
+    unhidden = "the path of a ring is public"
+    reissues = 1
+
+    def check(self, query: BoundsQuery) -> None:
+        require(query.users >= Ring.least_users, f"a ring needs at least {Ring.least_users} users")
+        require(query.task != "sgd", "sgd on a ring has no amplification; use complete")
+        require(query.cap is None, "--cap is for the complete graph; a ring has --rounds")
+
+    def contributions(self, query: BoundsQuery) -> int:
+        return query.length
+
+    def epsilon(self, query: BoundsQuery, sigma: float) -> tuple[float, str]:
+        if query.colluders > 1:
+            return math.inf, "two users around a third read its raw values: a ring resists no collusion"
+        reach = query.total_sensitivity
+        value = bounds.ring_epsilon(query.length, sigma, reach, query.delta, query.reissues)
+        return value, f"{query.observer} about any other: sqrt(K + {query.reissues} re-issues) Delta/sigma, exact"
+
+    def local(self, query: BoundsQuery, sigma: float) -> tuple[float, str]:
+        return math.inf, _UNCOVERED
+
+    def local_sigma(self, query: BoundsQuery, epsilon: float) -> tuple[float, str]:
+        return math.inf, _UNCOVERED
+
+    def length(self, query: BoundsQuery) -> dict[str, Any]:
+        return {"topology": Ring.kind, "n_rounds": query.length}
+
+    def printed(self, query: BoundsQuery) -> Printed:
+        length, reach, delta = query.length, query.total_sensitivity, query.delta
+        return "Thm 1", lambda sigma: printed.theorem_1_at(length, sigma, reach, delta)
+
+    def printed_note(self) -> str:
+        return "advanced composition: valid, very loose"
+
+    def extras(self, query: BoundsQuery) -> list[Row]:
+        noises = utility.ring_noises(query.users, query.length, query.released)
+        return [Row("noises", "full noises", float(noises), "in the final token")]
+
+    def response_epsilon(self, query: BoundsQuery, buckets: int, gamma: float) -> float:
+        from network_dp import shuffle
+
+        if query.colluders > 1:
+            return shuffle.local_epsilon(query.length, buckets, gamma, query.delta)
+        size = (query.users, query.length, buckets, gamma)
+        return shuffle.ring_epsilon(*size, query.delta, query.released, query.reissues)
+
+    def printed_response(self, query: BoundsQuery, buckets: int) -> Printed:
+        size, delta = (query.users, query.length, buckets), query.delta
+        return "Thm 2", lambda gamma: printed.theorem_2_at(*size, gamma, delta)
+
+    def answers(self, query: BoundsQuery, gamma: float) -> tuple[int, int]:
+        ends = 2 if query.released else 1
+        return query.users * query.length, ends * cover_elements(gamma, query.users)
+
+
+class CompleteKind(Kind):
+    option = "--steps"
+    needs_length = "the complete graph needs --steps"
+    foreign_length = "--rounds is for a ring"
+    axis = "steps T"
+    unhidden = "a cap makes contributions depend on the visit count: no hidden-path bound"
+    reissues = 0
+
+    def check(self, query: BoundsQuery) -> None:
+        require(query.reissues == 0, "--reissues is for a ring")
+
+    def contributions(self, query: BoundsQuery) -> int:
+        return query.cap if query.cap is not None else bounds.visits(query.users, query.length, query.delta / 2)
+
+    def local_delta(self, query: BoundsQuery) -> float:
+        return query.delta if query.cap is not None else query.delta / 2
+
+    def epsilon(self, query: BoundsQuery, sigma: float) -> tuple[float, str]:
+        found = self._bound(query, sigma, "known", query.released)
+        watcher = f"{query.observer} about any other, even if it knows the whole path"
+        return found.epsilon, f"{watcher}; by: {found.name}" if found.name else watcher
+
+    def hidden(self, query: BoundsQuery, sigma: float) -> float | None:
+        return None if query.cap is not None else self._bound(query, sigma, "hidden", False).epsilon
+
+    def _bound(self, query: BoundsQuery, sigma: float, path: bounds.Path, released: bool) -> bounds.NetworkBound:
+        size = (query.users, query.length, sigma, query.total_sensitivity, query.delta, released, query.colluders)
+        return bounds.network_bound(query.walk_task, *size, query.cap, path)
+
+    def local(self, query: BoundsQuery, sigma: float) -> tuple[float, str]:
+        count = self.contributions(query)
+        value = bounds.local_epsilon(count, sigma, query.total_sensitivity, self.local_delta(query))
+        return value, f"exact, for {count} contributions of one user"
+
+    def local_sigma(self, query: BoundsQuery, epsilon: float) -> tuple[float, str]:
+        count, reach = self.contributions(query), query.total_sensitivity
+        value = calibrate.sigma(epsilon, self.local_delta(query), reach, privacy="local", n_contributions=count)
+        return value, f"for {count} contributions of one user"
+
+    def length(self, query: BoundsQuery) -> dict[str, Any]:
+        return {"topology": Complete.kind, "n_steps": query.length}
+
+    def hidden_sigma(self, query: BoundsQuery, epsilon: float) -> float | None:
+        if query.cap is not None:
+            return None
+        walk = {"n_users": query.users, "n_steps": query.length, "colluders": query.colluders}
+        reach = query.total_sensitivity
+        return calibrate.sigma(epsilon, query.delta, reach, task=query.walk_task, path="hidden", **walk)  # type: ignore[arg-type]
+
+    def printed(self, query: BoundsQuery) -> Printed:
+        n, length, delta, reach = query.users, query.length, query.delta, query.total_sensitivity
+        if query.task == "sgd":
+            return "Thm 4", lambda sigma: printed.theorem_4_at(n, length, sigma, reach / 2, delta, query.cap)
+        return "Thm 3", lambda sigma: printed.theorem_3_at(n, length, sigma, reach, delta)
+
+    def response_epsilon(self, query: BoundsQuery, buckets: int, gamma: float) -> float:
+        from network_dp import shuffle
+
+        size = (query.users, query.length, buckets, gamma)
+        return shuffle.complete_epsilon(*size, query.delta, query.released, query.colluders)
+
+    def printed_response(self, query: BoundsQuery, buckets: int) -> Printed:
+        size, delta = (query.users, query.length, buckets), query.delta
+        return "Thm 3, histograms", lambda gamma: printed.theorem_3_histogram_at(*size, gamma, delta)
+
+    def answers(self, query: BoundsQuery, gamma: float) -> tuple[int, int]:
+        return query.length, 0
+
+
+KINDS: Final[Mapping[str, Kind]] = {Ring.kind: RingKind(), Complete.kind: CompleteKind()}

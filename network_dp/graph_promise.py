@@ -1,0 +1,74 @@
+"""What a plan on a graph of peers promises before it runs (THEORY.md#graph-promise): its worst pair, far enough apart.
+
+Every user alive: a peer that is down bends the law of its neighbours' draws, and then only the number after the run
+counts. A cap on contributions lowers what is seen, and a visit that counts for less than 1 does too: neither is used.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from network_dp.graph_pairs import Promise
+from network_dp.moments import Task
+from network_dp.plan import Plan
+from network_dp.promise import aim, noise_at_every_step
+from network_dp.topology import Graph
+
+_TILTS: Final = tuple(float(b) for b in np.geomspace(0.1, 30.0, 7))
+_MOST_CLASSES: Final = 200  # of pairs whose law is computed for a limit of single paths
+
+
+@lru_cache(maxsize=4)
+def _promise(task: Task, graph: Graph, released: bool) -> Promise:
+    return Promise(task, graph.transition(), graph.stationary(), graph.n_steps, released)
+
+
+def promise_of(plan: Plan) -> Promise:
+    """Of all pairs; kernels that were computed once serve every noise."""
+    assert isinstance(plan.topology, Graph)
+    return _promise(plan.task.accounting, plan.topology, plan.walk.release == "all")
+
+
+def pairs_in_words(plan: Plan) -> str:
+    """Between whom the promise holds; empty where it holds between any two."""
+    distance = plan.noise.distance
+    if distance is None:
+        return ""
+    far = f"{distance} hops apart or more; nearer ones are trusted" if distance > 1 else "anywhere in the graph"
+    return f"The promise is for the worst pair of users {far}, while all users are alive."
+
+
+def exposure_limit(plan: Plan, chance: float) -> float:
+    """s with P(S_uv > s for any pair) <= ``chance`` while all are alive (Markov on the moments); infinite where the
+    graph has too many different pairs to compute that."""
+    assert isinstance(plan.topology, Graph)
+    return _limit(plan.task.accounting, plan.topology, plan.walk.release == "all", chance)
+
+
+@lru_cache(maxsize=16)
+def _limit(task: Task, graph: Graph, released: bool, chance: float) -> float:
+    promise = _promise(task, graph, released)
+    pairs = promise.representatives()
+    if len(pairs) > _MOST_CLASSES:
+        return math.inf
+    counts = np.bincount(promise.classes.reshape(-1))
+    best = math.inf
+    for b in _TILTS:
+        terms = [math.log(counts[promise.classes[u, v]]) + promise.prepared(u, v).log_moment(b) for u, v in pairs]
+        top = max(terms)
+        total = top + math.log(math.fsum(math.exp(term - top) for term in terms))
+        best = min(best, (total - math.log(chance)) / b)
+    return best
+
+
+def promised_matrix(plan: Plan) -> NDArray[np.float64] | None:
+    """eps(u -> v) of all pairs before the run; None where it is not promised, or where that would take long."""
+    sigma = plan.noise.sigma
+    if sigma is None or not noise_at_every_step(plan) or len(promise_of(plan).representatives()) > _MOST_CLASSES:
+        return None
+    return promise_of(plan).matrix(sigma, plan.sensitivity, aim(plan))

@@ -1,0 +1,1 @@
+"""Anonymous rounds under seeded disasters."""

@@ -1,0 +1,151 @@
+"""The docs site: built without a warning or a network, with every page and command, nothing from elsewhere."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer.main
+
+from coordinator_free_launcher.cli.app import app
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("site")
+    environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
+    words = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(folder)]
+    built = subprocess.run(words, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=240)
+    assert built.returncode == 0, built.stdout + built.stderr
+    return folder
+
+
+@pytest.mark.slow
+def test_every_page_is_in_the_navigation(site: Path) -> None:
+    home = (site / "index.html").read_text()
+    linked = set(re.findall(r'href="([^"#]+\.html)"', home))
+    pages = [path.relative_to(ROOT / "docs") for path in (ROOT / "docs").rglob("*.md")]
+    assert {str(path.with_suffix(".html")) for path in pages} <= linked
+    assert {"reference/cli.html", "reference/python.html"} <= linked
+    menu = home[home.index('class="md-nav md-nav--primary') :]
+    order = (
+        "DATA.html",
+        "ANALYZER.html",
+        "PLAN.html",
+        "reference/cli.html",
+        "THEORY.html",
+        "GLOSSARY.html",
+        "adr/0001",
+    )
+    places = [menu.index(page) for page in order]
+    assert places == sorted(places), "how-to pages, references, explanation, glossary, decisions"
+
+
+@pytest.mark.slow
+def test_nothing_is_loaded_from_elsewhere(site: Path) -> None:
+    for path in [*site.rglob("*.html"), *site.rglob("*.css")]:
+        text = path.read_text()
+        assert not re.search(r"""(?:src=|url\(|@import )["']?(?:https?:)?//""", text), path
+        assert not re.search(r'<link[^>]+rel="(?:stylesheet|preconnect|icon)"[^>]+href="https?:', text), path
+
+
+@pytest.mark.slow
+def test_the_references_are_made_from_the_code(site: Path) -> None:
+    commands = (site / "reference" / "cli.html").read_text()
+    for words, command in every_command():
+        assert f">{' '.join(words)}<" in commands
+        assert all(option in commands for param in command.params for option in param.opts if option.startswith("--"))
+    python = (site / "reference" / "python.html").read_text()
+    for name in ("mean", "histogram", "logistic_regression", "run", "promised_epsilon", "best_guess"):
+        assert re.search(rf'id="[\w.]*\b{name}"', python), name
+
+
+def every_command(group: Any = None, words: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    group = group or typer.main.get_command(app)
+    below = getattr(group, "commands", None)
+    if below is None:
+        yield words, group
+    for name, command in (below or {}).items():
+        yield from every_command(command, (*words, name))
+
+
+def written_commands(text: str) -> Iterator[tuple[int, str]]:
+    """Every line of a code block that calls ``network-dp``, with its number."""
+    fenced = False
+    for number, line in enumerate(text.splitlines(), start=1):
+        fenced ^= line.startswith("```")
+        call = re.match(r"^(?:\$ )?((?:\.venv/bin/|python3? -m )?network-dp .*)", line.strip())
+        if call and (fenced or line.startswith("    ")):
+            yield number, call[1]
+
+
+def parts(line: str) -> Iterator[list[str]]:
+    """The calls in one line of a shell, without comments."""
+    words: list[str] = []
+    for word in [*shlex.split(line.split(" #")[0].rstrip("\\")), ";"]:
+        if word in (";", "&&", "||", "|", ">", "&") or word.endswith(";"):
+            yield words
+            words = []
+        else:
+            words.append(word)
+
+
+def written() -> list[Any]:
+    return [
+        pytest.param(words, id=f"{path.name}:{number}")
+        for path in PAGES
+        for number, line in written_commands(path.read_text())
+        for words in parts(line)
+        if words and words[0].endswith("network-dp")
+    ]
+
+
+@pytest.mark.parametrize("words", written())
+def test_every_command_on_a_page_exists_with_its_options(words: list[str]) -> None:
+    """Whatever a page tells people to type is known to the command line, option by option."""
+    group, rest = typer.main.get_command(app), words[1:]
+    while rest and hasattr(group, "commands") and not rest[0].startswith("-"):
+        assert rest[0] in group.commands, f"no command {rest[0]}"
+        group, rest = group.commands[rest[0]], rest[1:]
+    known = {name for param in group.params for name in [*param.opts, *param.secondary_opts]} | {"--help"}
+    given = [word.split("=")[0] for word in rest if word.startswith("--")]
+    assert set(given) <= known, f"{set(given) - known} of {words}"
+
+
+PLAYED = {"README.md", "TUTORIAL.md", "TASKS.md", "LAN.md"}  # every block is run: tests/system/first_hour/test_pages.py
+#: Pages with blocks that no test plays literally, and why. Their commands exist (above), and their Python compiles.
+REASONS = {
+    "ANALYZER.md": "logs of other people; every option of analyze and export is run by tests/unit/analyzer/test_cli.py",
+    "BENCHMARKS.md": "minutes of measuring on a quiet machine",
+    "BUDGETS.md": "a ledger that must not be one's own; the commands are run by tests of budget",
+    "DEPLOY.md": "needs an engine with images; tests/system/containers runs compose and stack files",
+    "FIGURES.md": "minutes of simulation; the commands are run with --quick",
+    "GRAPHS.md": "the commands are run by tests of graph, plan new, plan check and reproduce",
+    "MODELS.md": "half an hour of training; tests/system/processes/test_hidden.py trains the example for some steps",
+    "PROTOCOL.md": "diagrams, no commands",
+}
+
+
+def test_every_block_is_played_or_has_a_reason() -> None:
+    player = (ROOT / "tests" / "system" / "first_hour" / "test_pages.py").read_text()
+    assert all(f"{'docs/' if name != 'README.md' else ''}{name}" in player for name in PLAYED)
+    with_blocks = {
+        path.name for path in PAGES if "\n```" in path.read_text() or list(written_commands(path.read_text()))
+    }
+    assert with_blocks - PLAYED == set(REASONS), "play a new page's blocks, or say why not"
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
+def test_python_on_a_page_compiles(path: Path) -> None:
+    for text in re.findall(r"^```python[^\n]*\n(.*?)^```$", path.read_text(), re.MULTILINE | re.DOTALL):
+        compile(text, str(path), "exec")

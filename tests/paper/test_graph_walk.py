@@ -1,0 +1,259 @@
+"""Moments of walks on any graph (THEORY.md#graph-promise, #graph-rounding) against every path of small graphs.
+
+Oracles: every path with its probability and its exact exposure; the disjoint windows typed naively; the accountant of
+the complete graph; fifty digits.
+"""
+
+import itertools
+import math
+from functools import lru_cache
+
+import networkx as nx
+import numpy as np
+import pytest
+
+from network_dp import bounds, exposure, graph_walk, moments
+from network_dp.errors import AccountingError
+from network_dp.graph_weights import metropolis, simple, stationary
+from network_dp.moments import Law
+
+GRAPHS = {
+    "path": nx.path_graph(4),
+    "cycle": nx.cycle_graph(5),
+    "star": nx.star_graph(3),
+    "complete": nx.complete_graph(4),
+    "kite": nx.Graph([(0, 1), (1, 2), (2, 0), (2, 3), (3, 4)]),
+}
+
+
+def adjacency(name):
+    return nx.to_numpy_array(GRAPHS[name], nodelist=range(len(GRAPHS[name])), dtype=bool)
+
+
+@lru_cache(maxsize=64)
+def law(name, weights):
+    p = (metropolis if weights == "metropolis" else simple)(adjacency(name))
+    return p, stationary(adjacency(name), weights)
+
+
+@lru_cache(maxsize=256)
+def all_paths(name, weights, n_steps):
+    p, pi = law(name, weights)
+    paths, chances = [], []
+    for path in itertools.product(range(len(pi)), repeat=n_steps):
+        chance = pi[path[0]] * math.prod(p[x, y] for x, y in itertools.pairwise(path))
+        if chance > 0:
+            paths.append(path)
+            chances.append(chance)
+    assert math.fsum(chances) == pytest.approx(1, rel=1e-12)
+    return paths, np.array(chances)
+
+
+def cycles(path, target, observers, released):
+    """Sum of c^2/m over the cycles that an observer sees the end of: the exposure of a sum."""
+    seen, steps, count = 0.0, 0, 0
+    for x in path:
+        if x in observers:
+            seen, steps, count = seen + (count**2 / steps if steps else 0), 0, 0
+        else:
+            steps, count = steps + 1, count + (x == target)
+    return seen + (count**2 / steps if released and steps else 0)
+
+
+def windows(path, target, observers, released):
+    """Sum of 1/d over the windows of the target that an observer sees the end of."""
+    met = [t for t, x in enumerate(path) if x in observers]
+    end = len(path) if released else (met[-1] if met else -1)
+    stops = [t for t, x in enumerate(path) if x in observers or x == target] + [len(path)]
+    return sum(1 / (next(s for s in stops if s > t) - t) for t, x in enumerate(path) if x == target and t < end)
+
+
+def brute(chances, seen, b):
+    top = (b * seen).max()
+    return top + math.log(math.fsum(chances * np.exp(b * seen - top)))
+
+
+CASES = [
+    (name, weights, n_steps, target, observers)
+    for name, n_steps, pairs in (
+        ("path", 6, [(0, (1,)), (0, (3,)), (1, (2,)), (1, (0, 3))]),
+        ("cycle", 5, [(0, (1,)), (0, (2,)), (0, (1, 4))]),
+        ("star", 6, [(0, (1,)), (1, (0,)), (1, (2,)), (3, (1, 2))]),
+        ("complete", 5, [(0, (1,)), (0, (1, 2))]),
+        ("kite", 5, [(4, (0,)), (2, (4,)), (0, (3, 4))]),
+    )
+    for weights in ("metropolis", "simple")
+    for target, observers in pairs
+]
+
+
+@pytest.mark.parametrize("released", [False, True])
+@pytest.mark.parametrize(("name", "weights", "n_steps", "target", "observers"), CASES)
+def test_sums_equal_every_path(name, weights, n_steps, target, observers, released):
+    p, pi = law(name, weights)
+    paths, chances = all_paths(name, weights, n_steps)
+    seen = np.array([cycles(path, target, observers, released) for path in paths])
+    for b in (1e-6, 0.7, 3000.0):
+        value, exact = (
+            graph_walk.log_moment("sum", p, pi, target, observers, b, n_steps, released),
+            brute(chances, seen, b),
+        )
+        assert exact <= value * (1 + 1e-13) and value == pytest.approx(exact, rel=1e-9, abs=1e-12)
+
+
+@pytest.mark.parametrize("released", [False, True])
+@pytest.mark.parametrize(("name", "weights", "n_steps", "target", "observers"), CASES)
+def test_sgd_equals_disjoint_windows(name, weights, n_steps, target, observers, released):
+    p, pi = law(name, weights)
+    paths, chances = all_paths(name, weights, n_steps)
+    seen = np.array([windows(path, target, observers, released) for path in paths])
+    for b in (1e-6, 0.7, 3000.0):
+        value = graph_walk.log_moment("sgd", p, pi, target, observers, b, n_steps, released)
+        assert value == pytest.approx(brute(chances, seen, b), rel=1e-9, abs=1e-12)
+
+
+@pytest.mark.parametrize("released", [False, True])
+@pytest.mark.parametrize(("name", "target", "observers"), [("path", 1, (2,)), ("star", 0, (1, 2)), ("kite", 2, (4,))])
+def test_windows_and_cycles_bound_the_exposure_of_every_path(name, target, observers, released):
+    """What the oracles above add up is the exposure of the path for sums, and never below it for SGD."""
+    paths, _ = all_paths(name, "metropolis", 5)
+    n = len(law(name, "metropolis")[1])
+    for path in paths[:: len(paths) // 300 + 1]:
+        sums, sgd = (exposure.matrix(path, n, task, released, colluders=observers) for task in ("sum", "sgd"))
+        assert cycles(path, target, observers, released) == pytest.approx(sums[target, observers[0]], abs=1e-12)
+        assert windows(path, target, observers, released) >= sgd[target, observers[0]] - 1e-12
+
+
+@pytest.mark.parametrize("task", ["sum", "sgd"])
+@pytest.mark.parametrize("released", [False, True])
+@pytest.mark.parametrize(("n", "n_steps", "colluders"), [(5, 60, 1), (20, 300, 3)])
+def test_a_complete_graph_is_the_complete_graph(task, released, n, n_steps, colluders):
+    uniform = np.full((n, n), 1 / n)
+    for b in (0.02, 2.0):
+        value = graph_walk.log_moment(task, uniform, uniform[0], n - 1, range(colluders), b, n_steps, released)
+        assert value == pytest.approx(moments.log_moment(Law(task, n, n_steps, colluders, released), b), rel=1e-7)
+
+
+PATH, UNIFORM = metropolis(adjacency("path")), np.full(4, 0.25)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"transition": PATH[:3]}, "square"),
+        ({"transition": PATH * 0.9}, "row 0 of transition must sum to 1, got 0.9"),
+        ({"transition": np.where(PATH == 0, math.nan, PATH)}, "probabilities"),
+        ({"start": [1.0, 0.0]}, "vector over 4 users"),
+        ({"start": [0.5, 0.5, 0.5, -0.5]}, "negative"),
+        ({"start": [0.5, 0.5, 0.5, 0.5]}, "sum to 1, got 2"),
+        ({"target": 4}, "from 0 to 3"),
+        ({"target": 1.0}, "whole"),
+        ({"observers": []}, "at least one"),
+        ({"observers": [4]}, "from 0 to 3"),
+        ({"observers": [1, 1]}, "different"),
+        ({"observers": [0, 1]}, "target 0 is one of the observers"),
+        ({"b": 0.0}, "b must be positive"),
+        ({"b": math.nan}, "b must be positive"),
+        ({"n_steps": 0}, "at least 1"),
+        ({"task": "mean"}, "task"),
+    ],
+)
+def test_wrong_input_is_named(change, message):
+    good = {"task": "sum", "transition": PATH, "start": UNIFORM, "target": 0, "observers": [1], "b": 1.0, "n_steps": 5}
+    with pytest.raises(AccountingError, match=message):
+        graph_walk.log_moment(**{**good, **change})
+
+
+def test_rows_that_sum_to_a_little_less_hide_nothing():
+    """The law meant is the row divided by its sum: a matrix short of 1e-10 gives no smaller moment."""
+    for task in ("sum", "sgd"):
+        full, short = (graph_walk.log_moment(task, p, UNIFORM, 0, [3], 0.5, 40) for p in (PATH, PATH * (1 - 1e-10)))
+        assert full <= short <= full + 1e-8
+
+
+@pytest.mark.parametrize("task", ["sum", "sgd"])
+def test_a_sum_with_many_contributions_per_cycle_is_charged_a_little_more_never_less(task, monkeypatch):
+    p, pi = law("star", "metropolis")
+    exact = graph_walk.log_moment(task, p, pi, 1, [2], 0.2, 60)
+    monkeypatch.setattr(graph_walk, "_PIECE", 4)
+    looked = graph_walk.log_moment(task, p, pi, 1, [2], 0.2, 60)
+    assert looked == exact if task == "sgd" else exact < looked < 1.2 * exact
+
+
+def test_no_moment_is_below_fifty_digits():
+    from mpmath import mp, mpf
+
+    def exact(p, pi, target, observer, b, n_steps):
+        """Forward over (position, steps since the observer held, contributions since)."""
+        with mp.workdps(50):
+            n, states = len(pi), {}
+            states = {(x, 0, 0): mpf(float(pi[x])) / mp.fsum(pi.tolist()) for x in range(n)}
+            rows = [[mpf(float(q)) / mp.fsum(row.tolist()) for q in row] for row in p]
+            for step in range(n_steps):
+                after = {}
+                for (x, m, c), weight in states.items():
+                    if x == observer:
+                        gain, key = (mp.exp(mpf(b) * c * c / m) if m else mpf(1)), (0, 0)
+                    else:
+                        gain, key = mpf(1), (m + 1, c + (x == target))
+                    for y in range(n) if step < n_steps - 1 else [x]:
+                        move = rows[x][y] if step < n_steps - 1 else mpf(1)
+                        if move:
+                            after[y, *key] = after.get((y, *key), mpf(0)) + weight * gain * move
+                states = after
+            return mp.log(mp.fsum(states.values()))
+
+    p, pi = law("kite", "metropolis")
+    for b in (1e-9, 0.01, 1.0, 20.0):
+        for target, observer in ((0, 3), (4, 1)):
+            value = graph_walk.log_moment("sum", p, pi, target, [observer], b, 12)
+            true = exact(p, pi, target, observer, b, 12)
+            assert true <= value <= true * (1 + 1e-9) + 1e-12
+
+
+@pytest.mark.parametrize("task", ["sum", "sgd"])
+def test_epsilon_of_a_complete_graph_is_that_of_the_accountant(task):
+    n, n_steps = 12, 150
+    uniform = np.full((n, n), 1 / n)
+    for sigma, released in ((3.0, False), (8.0, True)):
+        value = graph_walk.epsilon(task, uniform, uniform[0], 0, [1], n_steps, sigma, 2.0, 1e-6, released)
+        by_orders = bounds.network_epsilon(task, n, n_steps, sigma, 2.0, 1e-6, released, accountant="renyi")
+        assert value == pytest.approx(by_orders, rel=1e-6)
+
+
+def test_epsilon_at_its_limits():
+    ask = {"task": "sum", "transition": PATH, "start": UNIFORM, "target": 0, "observers": [1], "n_steps": 5}
+    assert graph_walk.epsilon(**ask, sigma=0.0, sensitivity=1.0, delta=1e-6) == math.inf
+    assert graph_walk.epsilon(**ask, sigma=1.0, sensitivity=0.0, delta=1e-6) == 0.0
+    assert 0 < graph_walk.epsilon(**ask, sigma=1e-3, sensitivity=1.0, delta=1e-6) < math.inf
+    assert graph_walk.epsilon(**ask, sigma=1e200, sensitivity=1.0, delta=1e-6) < 1e-9
+    with pytest.raises(AccountingError, match="delta"):
+        graph_walk.epsilon(**ask, sigma=1.0, sensitivity=1.0, delta=1.0)
+    with pytest.raises(AccountingError, match="sigma"):
+        graph_walk.epsilon(**ask, sigma=-1.0, sensitivity=1.0, delta=0.1)
+
+
+def test_further_away_less_is_seen():
+    adjacent = nx.to_numpy_array(nx.path_graph(8))
+    p, pi = metropolis(adjacent), stationary(adjacent)
+    for task in ("sum", "sgd"):
+        row = [graph_walk.epsilon(task, p, pi, 0, [v], 60, 4.0, 1.0, 1e-6) for v in range(1, 8)]
+        assert row == sorted(row, reverse=True) and row[-1] < 0.8 * row[0]
+
+
+def test_weights_are_stationary_and_wrong_peers_are_named():
+    for name in GRAPHS:
+        for weights in ("metropolis", "simple"):
+            p, pi = law(name, weights)
+            assert np.allclose(p.sum(axis=1), 1, atol=1e-15) and np.allclose(pi @ p, pi, atol=1e-15)
+    assert np.array_equal(law("kite", "metropolis")[0], law("kite", "metropolis")[0].T)
+    for wrong, message in (
+        ([[0, 1], [0, 0]], "0 -> 1 without"),
+        ([[1, 1], [1, 0]], "own peer, got user 0"),
+        ([[0, 1, 0], [1, 0, 0], [0, 0, 0]], "none for user 2"),
+        ([[0, 1]], "square"),
+    ):
+        with pytest.raises(AccountingError, match=message):
+            metropolis(wrong)
+    with pytest.raises(AccountingError, match="weights"):
+        stationary(adjacency("path"), "other")

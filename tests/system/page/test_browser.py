@@ -1,0 +1,190 @@
+"""The live page in a real browser, over real runs: the token moves, users turn red and back, nothing is an error."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Page, expect, sync_playwright
+
+from coordinator_free_launcher.local.demo_data import provision_demo
+from coordinator_free_launcher.local.ports import with_free_ports
+from network_dp.plan_reader import from_dict
+from tests.system.harness import QUICK, Harness, make_plan, slow_task
+
+pytestmark = [pytest.mark.process, pytest.mark.slow]
+
+TOOL = str(Path(sys.executable).with_name("network-dp"))
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+WAIT_MS = 60_000  # for something that will happen; only what never does waits this long
+JUDGED = re.compile("PASS|PARTIAL|OVERSPENT")  # a task of one's own, and faults that may cost a re-issue
+SEED = "2"  # of chaos: whoever is killed or frozen stays away for more than a second
+SHOTS = os.environ.get("NETWORK_DP_SHOTS")  # a folder: keep pictures of the pages there
+
+
+class Served:
+    """A command that serves a page, from its start to Ctrl-C."""
+
+    def __init__(self, *arguments: str) -> None:
+        self.process = subprocess.Popen(
+            [TOOL, *arguments],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a shell's background job ignores it
+        )
+        assert self.process.stdout is not None
+        said = []
+        for line in self.process.stdout:
+            said.append(line)
+            if "http://" in line:
+                break
+        else:
+            pytest.fail("".join(said))
+        self.address = line[line.index("http://") :].split()[0]
+        self._drain = threading.Thread(target=self.process.stdout.read, daemon=True)
+        self._drain.start()
+
+    def close(self) -> int:
+        self.process.send_signal(signal.SIGINT)
+        code = self.process.wait(30.0)
+        self._drain.join(10.0)
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+        return code
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    if CHROMIUM is None:
+        if os.environ.get("NETWORK_DP_REQUIRE_HOSTS"):
+            pytest.fail("no Chromium on this machine")
+        pytest.skip("no Chromium on this machine")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
+        yield browser
+        browser.close()
+
+
+def opened(browser: Browser, address: str, **options: Any) -> tuple[Page, list[str]]:
+    """A page, and what goes wrong on it."""
+    page = browser.new_page(**options)
+    wrong: list[str] = []
+    page.on("console", lambda message: wrong.append(message.text) if message.type in ("error", "warning") else None)
+    page.on("pageerror", lambda error: wrong.append(str(error)))
+    page.goto(address)
+    return page, wrong
+
+
+def keep(page: Page, name: str) -> None:
+    if SHOTS:
+        page.screenshot(path=f"{SHOTS}/{name}.png", full_page=True)
+
+
+def fits(page: Page) -> bool:
+    return bool(page.evaluate("document.documentElement.scrollWidth <= document.documentElement.clientWidth"))
+
+
+LOOKS = {
+    "light": {"color_scheme": "light", "viewport": {"width": 1180, "height": 900}},
+    "dark": {"color_scheme": "dark", "viewport": {"width": 1180, "height": 900}},
+    "phone": {"color_scheme": "light", "viewport": {"width": 390, "height": 800}},
+}
+
+
+@pytest.fixture(scope="module")
+def disturbed(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Page, list[str], Path]]:
+    """A run of ``chaos`` without any trouble but what the page asks for."""
+    folder = tmp_path_factory.mktemp("chaos")
+    town = Harness(
+        folder, make_plan(5, task=slow_task(0.03), topology="ring", rounds=60, timing={"linger_s": 1.0}), 1.0
+    )
+    town.close()  # bundles only: the command starts the users
+    calm = ("--kill", "0", "--pause", "0", "--seconds", "1", "--seed", SEED)
+    served = Served("chaos", str(town.folder), *calm, "--watch", "--json")
+    page, wrong = opened(browser, served.address, **LOOKS["light"])
+    yield page, wrong, town.folder
+    page.close()
+    assert served.close() == 0
+
+
+def test_the_room_shows_a_run_and_obeys_its_buttons(disturbed: tuple[Page, list[str], Path]) -> None:
+    page, wrong, _ = disturbed
+    token = page.locator("#token")
+    expect(token).to_have_attribute("data-holder", "user-1", timeout=WAIT_MS)
+    expect(token).to_have_attribute("data-holder", "user-3", timeout=WAIT_MS)  # it moves
+    victim = page.locator("[data-user=user-2]")
+    expect(victim).to_have_class("user up", timeout=WAIT_MS)
+    victim.locator("circle").click()
+    page.click("#kill")
+    expect(victim).to_have_class("user down", timeout=WAIT_MS)
+    keep(page, "room-killed")
+    expect(victim).to_have_class("user up", timeout=WAIT_MS)
+    expect(page.locator("#events")).to_contain_text("user-2 came back (start 2)", timeout=WAIT_MS)
+    page.click("#freeze")
+    expect(victim).to_have_class("user paused", timeout=WAIT_MS)
+    expect(page.locator("#status")).to_have_text(JUDGED, timeout=WAIT_MS)
+    expect(page.locator("#final")).to_have_text("5 of 5")
+    keep(page, "room-finished")
+    assert wrong == []
+
+
+def test_the_report_is_one_click_away(disturbed: tuple[Page, list[str], Path]) -> None:
+    page, wrong, _ = disturbed
+    expect(page.locator("#report")).to_be_visible(timeout=WAIT_MS)
+    with page.expect_popup() as popup:
+        page.click("#report")
+    expect(popup.value.locator("header .verdict")).to_have_text(page.locator("#status").inner_text())
+    popup.value.close()
+    assert wrong == []
+
+
+def test_a_users_own_page_hides_its_values_and_fits_every_screen(
+    browser: Browser, disturbed: tuple[Page, list[str], Path]
+) -> None:
+    room, _, folder = disturbed
+    expect(room.locator("#status")).to_have_text(JUDGED, timeout=WAIT_MS)
+    served = Served("watch", str(folder), "--only", "user-1")
+    for look, options in LOOKS.items():
+        page, wrong = opened(browser, served.address, **options)
+        expect(page.locator("#status")).to_have_text("finished", timeout=WAIT_MS)
+        expect(page.locator("[data-peer=user-2] td").nth(2)).not_to_have_text("0")
+        expect(page.locator("#exposed")).to_contain_text("of the promised", timeout=WAIT_MS)
+        expect(page.locator("#values")).to_have_text("hidden: start the page with --values to see your own")
+        keep(page, f"mine-{look}")
+        assert fits(page) and wrong == []
+        page.close()
+    assert served.close() == 0
+
+
+def test_a_finished_run_is_judged_and_its_estimate_converges(browser: Browser, tmp_path: Path) -> None:
+    plan = from_dict(
+        {
+            "name": "mean",
+            "walk": {"topology": "complete", "steps": 300, "durability": "process"},
+            "task": {"kind": "mean", "lower": 0.0, "upper": 1.0},
+            "noise": {"sigma": 0.5},
+            "timing": QUICK | {"linger_s": 1.0},
+            "users": [{"name": f"user-{i}", "address": f"127.0.0.1:{7000 + i}"} for i in range(12)],
+        }
+    )
+    run = provision_demo(with_free_ports(plan), tmp_path / "run")
+    served = Served("launch", str(run), "--watch")
+    for look, options in LOOKS.items():
+        page, wrong = opened(browser, served.address, **options)
+        expect(page.locator("#status")).to_have_text("PASS", timeout=WAIT_MS)
+        expect(page.locator("#curve .band")).to_be_visible()
+        expect(page.locator("#curve .truth")).to_have_count(1)
+        keep(page, f"room-{look}")
+        assert fits(page) and wrong == []
+        page.close()
+    assert served.close() == 0

@@ -1,0 +1,58 @@
+"""The parent of users who note when each block of a round came in, from whom and how long it was, when they add.
+
+``python -m tests.system.watched_rounds RUN``: a zygote like any other. With the file RUN/late, a bug is planted in its
+users: the holder of a token sends its block so many seconds late.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from node.many import zygote
+from node.protocols.effects import Tick
+from node.protocols.rounds.messages import Block
+from node.rounds import Rounds
+from node.transport.rounds_codec import RoundsCodec
+from node.transport.rounds_server import RoundService
+
+NOTES = "arrivals"
+
+
+def _watch(notes: Path) -> None:
+    read, answer, sizes = RoundsCodec.request_in, RoundService._answer, list[int]()
+
+    def request_in(self: RoundsCodec, data: bytes) -> Any:
+        sizes[:] = [len(data)]
+        return read(self, data)
+
+    def noted(self: RoundService, user: int, serial: int, request: Any, *more: Any) -> Any:
+        if isinstance(request, Block) and request.counter:
+            with notes.open("a") as file:
+                file.write(f"{self._me} {request.counter} {user} {time.monotonic()!r} {sizes[0]}\n")
+        return answer(self, user, serial, request, *more)
+
+    RoundsCodec.request_in = request_in  # type: ignore[method-assign]
+    RoundService._answer = noted  # type: ignore[method-assign]
+
+
+def _plant(late_s: float) -> None:
+    step = Rounds.step
+
+    def late(self: Rounds, state: Any, event: Any, now: float) -> Any:
+        holds = state.opened or state.mine > state.heard
+        if isinstance(event, Tick) and state.call is not None and holds:
+            time.sleep(late_s)
+        return step(self, state, event, now)
+
+    Rounds.step = late  # type: ignore[method-assign]
+
+
+if __name__ == "__main__":
+    run = Path(sys.argv[1])
+    _watch(run / NOTES)
+    if (run / "late").exists():
+        _plant(float((run / "late").read_text()))
+    sys.exit(zygote.main())

@@ -1,0 +1,91 @@
+"""What we show first is worth having: the demo, the shipped plans and the defaults of `plan new`, simulated."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from coordinator_free_launcher.cli.plan_template import Wish, write_plan
+from coordinator_free_launcher.identity.finalise import finalise
+from coordinator_free_launcher.local.comparison import compare
+from coordinator_free_launcher.local.demo import cells, demo_plans
+from coordinator_free_launcher.local.demo_data import accuracy, demo_data, unit_rows
+from coordinator_free_launcher.local.launch import Outcome
+from coordinator_free_launcher.local.rivals import local_dp
+from coordinator_free_launcher.local.run import Judgement, LocalRun
+from network_dp.calibrate import calibrated_noise
+from network_dp.expected import expected_error
+from network_dp.losses import loss_of
+from network_dp.plan import Plan
+from network_dp.plan_reader import load, parse
+from network_dp.usefulness import usefulness
+
+EXAMPLES = sorted((Path(__file__).parents[3] / "examples").glob("*.toml"))
+LONG = 10_000  # steps: their accountant takes a while
+
+
+def calibrated(plan: Plan) -> Plan:
+    return plan if plan.noise.calibrated else replace(plan, noise=calibrated_noise(plan))
+
+
+@pytest.mark.parametrize("file", EXAMPLES, ids=lambda file: file.stem)
+def test_every_shipped_plan_gives_an_answer_at_an_epsilon_people_accept(file: Path) -> None:
+    plan = load(file)
+    assert plan.noise.epsilon is not None and plan.noise.epsilon <= 3.0
+    if plan.task.own_code:  # nobody but its author can foresee how good it gets
+        assert "Expect an accuracy" in file.read_text()
+    elif plan.total_steps < LONG:
+        found = usefulness(calibrated(plan))
+        assert found is not None and not found.noise, found
+        assert (found.value >= 0.8) if plan.task.classifies else (found.value <= 0.1), found
+
+
+@pytest.mark.parametrize("task", ["sum", "mean", "histogram", "sgd"])
+def test_the_defaults_of_plan_new_give_an_answer(task: str) -> None:
+    plan = calibrated(parse(write_plan(Wish("my-run", task, 1e-6))))
+    found = usefulness(plan)
+    assert plan.noise.epsilon is not None and plan.noise.epsilon <= 3.0
+    assert (found is not None and not found.noise and "an answer" in found.sentence) or plan.task.classifies
+
+
+def simulated(plan: Plan, dice: np.random.Generator) -> float:
+    """Accuracy of the model that a run on the demo's data would find."""
+    made, task = demo_data(plan), plan.task
+    tables = [(unit_rows(rows[:, :-1], intercept=task.intercept), rows[:, -1]) for rows in made.rows]
+    model, loss = np.zeros(task.dimension), loss_of(task)
+    assert loss is not None
+    for step, user in enumerate(dice.integers(plan.n, size=plan.total_steps), start=1):
+        rows, labels = tables[user]
+        gradient = loss.slope(rows @ model, labels) @ rows / len(rows)
+        model = task.moved(model, gradient + plan.mechanism.size * dice.standard_normal(task.dimension), step)
+    return accuracy(model, np.array(made.truth.test_features), np.array(made.truth.test_labels))
+
+
+def test_the_demo_makes_its_point() -> None:
+    """At the same epsilon our error is at most 2/5 of local DP's, and the model is 10 points better."""
+    mean, histogram, model = map(calibrated, demo_plans())
+    for plan in (mean, histogram):
+        ours, rival = expected_error(plan), local_dp(plan, demo_data(plan), plan.noise.epsilon or 0.0)
+        assert ours is not None and rival is not None
+        assert ours < 0.05 and rival > 2.5 * ours
+    dice = np.random.default_rng(3)
+    ours = float(np.mean([simulated(model, dice) for _ in range(4)]))
+    rival = local_dp(model, demo_data(model), model.noise.epsilon or 0.0)
+    assert rival is not None and ours > 0.8 and ours > rival + 0.1
+
+
+def test_the_demos_table_has_all_three_answers_side_by_side() -> None:
+    plan = finalise(demo_plans()[1])
+    truth = demo_data(plan).truth.histogram
+    assert truth is not None
+    value = (np.array(truth) / sum(truth) + 0.01).tolist()
+    result: dict[str, Any] = {"value": value, "mean": value}
+    comparison = compare(plan, result, demo_data(plan).truth)
+    done = LocalRun(Path("x"), plan, Outcome({}, result), comparison, Judgement("PASS"))
+    name, epsilon, exact, ours, rival, verdict = cells(done)
+    assert (name, epsilon, verdict) == ("histogram", "1", "PASS")
+    assert exact == f"{max(truth) / sum(truth):.3f}" and ours.endswith("(off 0.010)") and rival.startswith("off 0.")
