@@ -3,14 +3,13 @@
 No identity checks, no exactly-once. Kinds: ``unary`` (one grpc.aio call a hop on a warm channel), ``synced`` (the same,
 with one record on the disk a hop: all others have no durability), ``stream`` (one long grpc.aio stream, tokens in
 chunks), ``kept`` (the same, using freed memory again), ``cold`` (a new channel, handshake and one unary call a hop) and
-``tls`` (asyncio streams). The first member starts the token and says at the end when it came back: after so many hops,
-or when it is told to.
+``tls`` (asyncio streams). The first member starts the token, writes down when it came back (``Seat.rounds``), and says
+so when there were enough hops.
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import ssl
 import struct
@@ -30,6 +29,7 @@ STREAM = "/bare.Ring/Stream"
 CHUNK_BYTES = 512 * 1024
 TLS_BUFFER_BYTES = 1 << 26
 _SIZE = struct.Struct("<Q")
+TIME = struct.Struct("<d")  # seconds since 1970
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +41,11 @@ class Seat:
     ports: tuple[int, ...]
     size: int
     hops: int
+
+    @property
+    def rounds(self) -> Path:
+        """Where the first member writes when it had the token: no two rings have the same ports."""
+        return self.folder / f"rounds-{self.ports[0]}"
 
     @property
     def _names(self) -> list[str]:
@@ -68,7 +73,7 @@ class Member(ABC):
 
     def __init__(self, seat: Seat) -> None:
         self.seat = seat
-        self._rounds: list[float] = []  # when the token came back to the first member
+        self._rounds_seen = 0
         self._done = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -91,14 +96,16 @@ class Member(ABC):
         await self.connect()
         print("connected", flush=True)
         await _word()
-        told = asyncio.ensure_future(_word())
         if self.seat.index == 0:
-            self._rounds.append(time.time())
+            self._file = os.open(self.seat.rounds, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+            self._mark()
             self.forward(bytes(self.seat.size))
-            done = asyncio.ensure_future(self._done.wait())
-            await asyncio.wait({told, done}, return_when=asyncio.FIRST_COMPLETED)
-            print(json.dumps(self._rounds), flush=True)
-        await told
+            await self._done.wait()
+            print("done", flush=True)
+        await _word()
+
+    def _mark(self) -> None:
+        os.write(self._file, TIME.pack(time.time()))
 
     def forward(self, token: bytes) -> None:
         """Pass on what arrived; the first member ends the walk after enough hops."""
@@ -108,8 +115,9 @@ class Member(ABC):
 
     def arrived(self, token: bytes) -> None:
         if self.seat.index == 0:
-            self._rounds.append(time.time())
-            if (len(self._rounds) - 1) * len(self.seat.ports) >= self.seat.hops:
+            self._mark()
+            self._rounds_seen += 1
+            if self._rounds_seen * len(self.seat.ports) >= self.seat.hops:
                 self._done.set()
                 return
         self.forward(token)
@@ -187,13 +195,13 @@ class Synced(Unary):
 
     async def serve(self) -> None:
         await super().serve()
-        self._file = os.open(self.seat.mine / "bare-journal", os.O_RDWR | os.O_CREAT, 0o600)
-        os.posix_fallocate(self._file, 0, self.RECORDS_BYTES)
+        self._journal = os.open(self.seat.mine / "bare-journal", os.O_RDWR | os.O_CREAT, 0o600)
+        os.posix_fallocate(self._journal, 0, self.RECORDS_BYTES)
         self._at = 0
 
     def forward(self, token: bytes) -> None:
-        os.pwrite(self._file, token, self._at)
-        os.fdatasync(self._file)
+        os.pwrite(self._journal, token, self._at)
+        os.fdatasync(self._journal)
         self._at = (self._at + len(token)) % (self.RECORDS_BYTES - len(token))
         super().forward(token)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import select
 import signal
@@ -12,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from benchmarks.bare_member import TIME, Seat
 from benchmarks.turns import Mark, Ring
 from coordinator_free_launcher.local.ports import free_ports
 from node.environment import ONE_POLLER
@@ -54,18 +54,16 @@ def _environment(*, tuned: bool) -> dict[str, str]:
 
 
 @contextmanager
-def _members(
-    folder: Path, n_members: int, size: int, hops: int, kind: str, *, tuned: bool
-) -> Iterator[Sequence[subprocess.Popen[str]]]:
-    """A ring that goes round; keys and certificates come from the provisioned run in ``folder``."""
-    ports = [str(port) for port in free_ports(n_members)]
-    command = [sys.executable, "-m", "benchmarks.bare_member", kind, str(folder), str(size), str(hops)]
+def _members(seat: Seat, kind: str, *, tuned: bool) -> Iterator[Sequence[subprocess.Popen[str]]]:
+    """A ring that goes round; keys and certificates come from the provisioned run in the seat's folder."""
+    command = [sys.executable, "-m", "benchmarks.bare_member", kind, str(seat.folder), str(seat.size), str(seat.hops)]
     environment = _environment(tuned=tuned)
+    ports = [str(port) for port in seat.ports]
     members = [
         subprocess.Popen(
             [*command, str(index), *ports], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
         )
-        for index in range(n_members)
+        for index in range(len(ports))
     ]
     try:
         for _ in ("up", "connected"):
@@ -80,15 +78,23 @@ def _members(
                 member.kill()
 
 
-def _marks(first: subprocess.Popen[str], n_members: int) -> Sequence[Mark]:
-    """What the first member says when the walk is over."""
-    return [(moment, n_members * turn) for turn, moment in enumerate(json.loads(_line(first)))]
+def _first_seat(folder: Path, n_members: int, size: int, hops: int) -> Seat:
+    return Seat(folder, 0, tuple(free_ports(n_members)), size, hops)
+
+
+def _marks(seat: Seat) -> Sequence[Mark]:
+    """What the first member has written so far."""
+    written = seat.rounds.read_bytes() if seat.rounds.exists() else b""
+    whole = written[: len(written) // TIME.size * TIME.size]
+    return [(moment, len(seat.ports) * turn) for turn, (moment,) in enumerate(TIME.iter_unpack(whole))]
 
 
 def ring_rate(folder: Path, n_members: int, size: int, hops: int, kind: str, *, tuned: bool = False) -> float:
     """Hops per second of a bare ring that goes round by itself."""
-    with _members(folder, n_members, size, hops, kind, tuned=tuned) as members:
-        marks = _marks(members[0], n_members)
+    seat = _first_seat(folder, n_members, size, hops)
+    with _members(seat, kind, tuned=tuned) as members:
+        _line(members[0])
+        marks = _marks(seat)
     warm = marks[int(len(marks) * SKIPPED) :]
     return (warm[-1][1] - warm[0][1]) / (warm[-1][0] - warm[0][0])
 
@@ -96,13 +102,8 @@ def ring_rate(folder: Path, n_members: int, size: int, hops: int, kind: str, *, 
 @contextmanager
 def bare_ring(name: str, folder: Path, n_members: int, size: int, kind: str, *, tuned: bool = False) -> Iterator[Ring]:
     """A bare ring to take turns with; stopped, until its first one."""
-    with _members(folder, n_members, size, ENDLESS, kind, tuned=tuned) as members:
-
-        def marks() -> Sequence[Mark]:
-            _stop(members[1:])
-            _say(members[:1])
-            return _marks(members[0], n_members)
-
-        ring = Ring(name, [member.pid for member in members], marks)
+    seat = _first_seat(folder, n_members, size, ENDLESS)
+    with _members(seat, kind, tuned=tuned) as members:
+        ring = Ring(name, [member.pid for member in members], lambda: _marks(seat))
         ring.pause()
         yield ring

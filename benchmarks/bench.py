@@ -17,6 +17,7 @@ class Bench:
     folder: Path
     quick: bool
     say: Callable[[str], None]
+    users: int = 2000  # of a crowd
 
     def pick(self, full: Size, quick: Size) -> Size:
         return quick if self.quick else full

@@ -10,6 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from rich.markup import escape
 from rich.table import Table
 
 from benchmarks.rows import Row
@@ -41,10 +42,29 @@ def table(rows: Sequence[Row]) -> Table:
         if section not in (None, row.section):
             found.add_section()
         section = row.section
+        if row.value is None:
+            found.add_row(
+                f"{row.what}: [bold yellow]not measured[/]: {escape(row.note)}", *[""] * 5, "[bold yellow]?[/]"
+            )
+            continue
         ratio = "" if row.ratio is None else f"{row.ratio:.3g}{_spread(row)} x"
         target = "" if row.target is None else str(row.target)
         found.add_row(row.what, number(row.value), row.unit, ratio, row.against, target, _verdict(row))
     return found
+
+
+def verdict(rows: Sequence[Row], warnings: Sequence[str], seconds: float, *, judged: bool) -> tuple[int, str]:
+    """The exit code and the last line: all measured and every target met (0), or what is missed (1), or missing (3)."""
+    missed = [row.what for row in rows if row.ok is False] if judged else []
+    missing = [row.section for row in rows if row.value is None]
+    asked = sum(row.ok is not None for row in rows)
+    code, word = (3, "NOT MEASURED") if missing else (1, "MISSED") if missed else (0, "OK")
+    parts = [f"{len(rows) - len(missing)} rows in {seconds:.0f} s"]
+    parts.append(f"{asked - len(missed)} of {asked} targets met" if judged else "tiny sizes: targets mean nothing")
+    parts += [f"missed: {', '.join(missed)}"] if missed else []
+    parts += [f"not measured: {', '.join(missing)}"] if missing else []
+    parts += [f"{len(warnings)} worse than the baseline"] if warnings else []
+    return code, f"{word}: {'; '.join(parts)}"
 
 
 def machine() -> dict[str, Any]:
@@ -60,8 +80,11 @@ def machine() -> dict[str, Any]:
     }
 
 
-def as_dict(rows: Sequence[Row], machine: dict[str, Any], seconds: float, warnings: Sequence[str]) -> dict[str, Any]:
+def as_dict(
+    rows: Sequence[Row], machine: dict[str, Any], seconds: float, warnings: Sequence[str], verdict: str
+) -> dict[str, Any]:
     return {
+        "verdict": verdict,
         "machine": machine,
         "seconds": round(seconds, 1),
         "warnings": list(warnings),

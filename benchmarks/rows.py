@@ -37,7 +37,7 @@ class Row:
 
     section: str
     what: str
-    value: float
+    value: float | None  # None: not measured, and ``note`` says why
     unit: str
     ratio: float | None = None
     against: str = ""
@@ -45,6 +45,10 @@ class Row:
     better: Literal["high", "low"] = "high"
     note: str = ""
     error: float | None = None  # standard error of the ratio, where it was measured in turns
+
+    @classmethod
+    def missing(cls, section: str, why: str) -> Row:
+        return cls(section, section, None, "", note=why)
 
     @property
     def key(self) -> str:

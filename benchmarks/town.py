@@ -66,10 +66,9 @@ def make_plan(
     return with_free_ports(from_dict(values))
 
 
-def vector_task(dimension: int, *, noise: bool) -> dict[str, Any]:
-    factory = "benchmarks.vector_task:vector_sum"
-    options = {"noise": noise}
-    return {"kind": "custom", "factory": factory, "dimension": dimension, "sensitivity": 1.0, "options": options}
+def vector_task(dimension: int) -> dict[str, Any]:
+    factory = "benchmarks.vector_task:VectorSum"
+    return {"kind": "custom", "factory": factory, "dimension": dimension, "sensitivity": 1.0}
 
 
 def make_run(folder: Path, plan: Plan) -> Path:

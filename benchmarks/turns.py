@@ -20,7 +20,7 @@ Mark = tuple[float, int]  # when (seconds since 1970) the first member had the t
 
 @dataclass(frozen=True, slots=True)
 class Ring:
-    """A ring under way. ``marks`` may end it, so it is asked once, after the last turn."""
+    """A ring under way; ``marks``: those there are so far."""
 
     name: str
     pids: Sequence[int]
@@ -44,32 +44,47 @@ class Turns:
     count: int
     seconds: float
     skipped_s: float
+    most_s: float = 60.0  # a turn grows to this where the token does not come round twice in it
 
 
-def take_turns(rings: Sequence[Ring], turns: Turns) -> Mapping[str, Sequence[float]]:
+class NotMeasuredError(RuntimeError):
+    """What could not be measured here and now, and why: one sentence for the table."""
+
+
+def take_turns(
+    rings: Sequence[Ring], turns: Turns, say: Callable[[str], None] = lambda text: None
+) -> Mapping[str, Sequence[float]]:
     """Hops a second of every ring, one number a turn."""
-    spans: dict[str, list[tuple[float, float]]] = {ring.name: [] for ring in rings}
+    rates: dict[str, list[float]] = {ring.name: [] for ring in rings}
     for turn in range(turns.count):
         first = turn % len(rings)
         for ring in (*rings[first:], *rings[:first]):
-            ring.go_on()
-            begun = time.time()
-            time.sleep(turns.seconds)
-            spans[ring.name].append((begun + turns.skipped_s, time.time()))
-            ring.pause()
-    found = {}
-    for ring in rings:
-        ring.go_on()
-        marks = ring.marks()
-        found[ring.name] = [rate_between(marks, *span) for span in spans[ring.name]]
+            rates[ring.name].append(_one_turn(ring, turns, say))
+    return rates
+
+
+def _one_turn(ring: Ring, turns: Turns, say: Callable[[str], None]) -> float:
+    """The rate of one turn, which grows until the token has come round twice in it."""
+    ring.go_on()
+    begun, seconds = time.time(), turns.seconds
+    while True:
+        time.sleep(max(0.0, begun + seconds - time.time()))
+        found = rate_between(ring.marks(), begun + turns.skipped_s, time.time())
+        if found is not None or seconds >= turns.most_s:
+            break
+        seconds = min(2 * seconds, turns.most_s)
+        say(f"{ring.name}: not twice round in {seconds / 2:g} s, so this turn goes on to {seconds:g} s")
+    ring.pause()
+    if found is None:
+        raise NotMeasuredError(f"the token of {ring.name} did not come round twice in {seconds:g} s")
     return found
 
 
-def rate_between(marks: Sequence[Mark], start: float, end: float) -> float:
-    """Hops a second, from the first mark to the last between two moments."""
+def rate_between(marks: Sequence[Mark], start: float, end: float) -> float | None:
+    """Hops a second, from the first mark to the last between two moments; None: there are no two."""
     first, last = bisect_left(marks, (start, 0)), bisect_right(marks, (end, 0)) - 1
     if last <= first:
-        raise ValueError("the token did not come round twice in one turn: make the turns longer")
+        return None
     return (marks[last][1] - marks[first][1]) / (marks[last][0] - marks[first][0])
 
 

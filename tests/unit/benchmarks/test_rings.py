@@ -7,8 +7,12 @@ from pathlib import Path
 import pytest
 
 from benchmarks.bare_rings import ring_rate
-from benchmarks.hops import cold_hop_s, our_rate
+from benchmarks.bench import Bench
+from benchmarks.crowd import crowd
+from benchmarks.hops import Ours, cold_hop_s
 from benchmarks.town import make_plan, make_run, visits, walk
+from benchmarks.turns import Turns, take_turns
+from tests.unit.benchmarks.left_over import commands_in
 
 pytestmark = pytest.mark.process
 
@@ -20,10 +24,19 @@ def test_a_bare_ring_goes_round_and_ends_quietly(tmp_path: Path, kind: str, capf
     assert capfd.readouterr().err == ""
 
 
-def test_a_long_token_goes_round_with_and_without_its_noise(tmp_path: Path) -> None:
-    for noise in (True, False):
-        rate = our_rate(tmp_path / str(noise), 3, dimension=200_000, durability="process", noise=noise, n=3)
-        assert rate > 0
+@pytest.mark.parametrize("topology", ["ring", "complete"])
+def test_a_long_token_walks_with_its_noise(tmp_path: Path, topology: str) -> None:
+    ours = Ours(topology, "process", size=1_600_000, hops=100_000, n=3)
+    with ours.ring(tmp_path / "ours") as ring:
+        (rate,) = take_turns([ring], Turns(1, 0.5, 0.1))[ours.name]
+    assert rate > 0
+
+
+def test_a_bare_walk_of_a_crowd_and_ours_are_measured_and_leave_nobody(tmp_path: Path) -> None:
+    rows = crowd(Bench(tmp_path, quick=True, say=lambda text: None))
+    assert [row.unit for row in rows] == ["s", "hops/s", "s", "hops/s"]
+    assert all(row.value is not None and row.value > 0 for row in rows)
+    assert commands_in(tmp_path) == []
 
 
 def test_a_walk_with_one_connection_kept_a_user_ends(tmp_path: Path) -> None:

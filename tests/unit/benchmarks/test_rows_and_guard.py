@@ -78,5 +78,29 @@ def test_the_report_shows_every_row_and_is_json() -> None:
         console.print(report.table(ROWS))
     text = captured.get()
     assert all(row.what in text for row in ROWS)
-    values = json.loads(json.dumps(report.as_dict(ROWS, report.machine(), 1.0, ["slower"])))
+    values = json.loads(json.dumps(report.as_dict(ROWS, report.machine(), 1.0, ["slower"], "OK")))
     assert [row["ok"] for row in values["rows"]] == [True, True, None]
+
+
+@pytest.mark.parametrize(
+    ("rows", "judged", "code", "word"),
+    [
+        (ROWS, True, 0, "OK: 3 rows in 5 s; 2 of 2 targets met"),
+        ([replace(FAST, ratio=0.1), SLOPE], True, 1, "missed: ours"),
+        ([replace(FAST, ratio=0.1), SLOPE], False, 0, "mean nothing"),
+        ([replace(FAST, ratio=0.1), Row.missing("cold", "why")], True, 3, "not measured: cold"),
+    ],
+)
+def test_code_and_last_line_tell_how_it_went(rows: list[Row], judged: bool, code: int, word: str) -> None:
+    found, text = report.verdict(rows, [], 5.0, judged=judged)
+    assert found == code and word in text
+
+
+def test_a_row_that_was_not_measured_is_shown_with_its_reason_and_kept_out_of_the_baseline(tmp_path: Path) -> None:
+    row = Row.missing("large", "the disk [red] is full")
+    console = Console(width=150, file=StringIO())
+    with console.capture() as captured:
+        console.print(report.table([row]))
+    assert "not measured: the disk [red] is full" in captured.get()
+    guard.write([row], {}, tmp_path / "baseline.json")
+    assert guard.read(tmp_path / "baseline.json") == {}

@@ -7,15 +7,15 @@ import signal
 import subprocess
 import sys
 import time
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from benchmarks.bare_rings import bare_ring
-from benchmarks.hops import our_ring
+from benchmarks.hops import Ours
 from benchmarks.town import make_plan, make_run
-from benchmarks.turns import Mark, Ring, Turns, paired, rate_between, take_turns
+from benchmarks.turns import Mark, NotMeasuredError, Ring, Turns, paired, rate_between, take_turns
+from tests.unit.benchmarks.left_over import commands_in
 
 COUNTER = "import time\nwhile True: print(time.time(), flush=True); time.sleep(0.001)"
 
@@ -25,8 +25,7 @@ def test_a_rate_is_that_between_two_moments() -> None:
     fast = [(10.0 + 0.1 * i, 50 + 5 * i) for i in range(100)]
     assert rate_between([*slow, *fast], 0.5, 8.5) == pytest.approx(5.0)
     assert rate_between([*slow, *fast], 11.0, 19.0) == pytest.approx(50.0)
-    with pytest.raises(ValueError, match="longer"):
-        rate_between(slow, 2.5, 3.5)
+    assert rate_between(slow, 2.5, 3.5) is None
 
 
 def test_a_ratio_is_taken_turn_by_turn() -> None:
@@ -40,14 +39,15 @@ def test_a_ratio_is_taken_turn_by_turn() -> None:
 
 def test_one_runs_at_a_time(tmp_path: Path) -> None:
     said: dict[str, list[float]] = {}
+    children: list[subprocess.Popen[bytes]] = []
 
     def ring(name: str) -> Ring:
         with (tmp_path / name).open("wb") as out:
             child = subprocess.Popen([sys.executable, "-c", COUNTER], stdout=out)
 
+        children.append(child)
+
         def marks() -> list[Mark]:
-            child.kill()
-            child.wait(30)
             said[name] = [float(line) for line in (tmp_path / name).read_text().split("\n")[:-1]]
             return [(moment, hops) for hops, moment in enumerate(said[name])]
 
@@ -62,10 +62,30 @@ def test_one_runs_at_a_time(tmp_path: Path) -> None:
         each.pause()
     begun = time.time()
     rates = take_turns(rings, Turns(3, 0.3, 0.05))
+    for child in children:
+        child.kill()
+        child.wait(30)
     assert {name: len(found) for name, found in rates.items()} == {"a": 3, "b": 3}
     a, b = ({int((moment - begun) / 0.05) for moment in said[name] if begun <= moment < begun + 1.7} for name in "ab")
     assert len(a & b) <= 12, "both ran in the same twentieths of a second, beside those in which turns change"
     assert len(a) >= 9 and len(b) >= 9
+
+
+def _slow(hop_s: float, begun: float) -> Ring:
+    """A ring of nobody, in which the token comes round at whole multiples of a time."""
+    return Ring("slow", [], lambda: [(begun + i * hop_s, i) for i in range(int((time.time() - begun) / hop_s) + 1)])
+
+
+def test_a_turn_grows_until_the_token_has_come_round_twice_and_says_so() -> None:
+    told: list[str] = []
+    (rate,) = take_turns([_slow(0.3, time.time())], Turns(1, 0.1, 0.01, most_s=20.0), told.append)["slow"]
+    assert rate == pytest.approx(1 / 0.3)
+    assert told and all("slow" in text and "goes on to" in text for text in told)
+
+
+def test_a_turn_that_would_grow_without_end_is_given_up_and_says_why() -> None:
+    with pytest.raises(NotMeasuredError, match=r"slow did not come round twice in 0.2 s"):
+        take_turns([_slow(1e6, time.time())], Turns(1, 0.1, 0.01, most_s=0.2))
 
 
 @pytest.mark.process
@@ -73,7 +93,7 @@ def test_a_bare_ring_and_ours_take_turns(tmp_path: Path) -> None:
     keys = make_run(tmp_path / "keys", make_plan(3, topology="ring", rounds=1))
     with (
         bare_ring("bare", keys, 3, 100, "unary") as bare,
-        our_ring("ours", tmp_path / "ours", 20_000, dimension=1, durability="process", n=3) as ours,
+        Ours("ring", "process", 100, 60_000, 3).ring(tmp_path / "ours") as ours,
     ):
         rates = take_turns([bare, ours], Turns(2, 0.5, 0.1))
     assert all(rate > 0 for found in rates.values() for rate in found)
@@ -89,21 +109,12 @@ def test_whoever_ends_a_benchmark_leaves_no_ring_stopped(tmp_path: Path, number:
     for line in bench.stdout:
         if "turns of" in line:
             break
-    assert len(_commands(tmp_path)) > 20, "bare members and users of ours, most of them stopped"
+    assert len(commands_in(tmp_path)) > 20, "bare members and users of ours, most of them stopped"
     bench.send_signal(number)
     assert bench.wait(30) == 128 + number
     bench.stdout.close()
     deadline = time.monotonic() + 20
-    while left := _commands(tmp_path):
+    while left := commands_in(tmp_path):
         assert time.monotonic() < deadline, left
         time.sleep(0.1)
     assert list(tmp_path.iterdir()) == []
-
-
-def _commands(folder: Path) -> list[str]:
-    """Of processes that work in a folder."""
-    found = []
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
-        with suppress(OSError):
-            found.append(path.read_text(errors="replace"))
-    return [command for command in found if str(folder) in command]
