@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from coordinator_free_launcher.local.run import LocalRun
 from network_dp.errors import UserError
-from network_dp.expected import expected_contributions, expected_error
+from network_dp.expected import CERTAIN, expected_contributions, expected_error
 from network_dp.plan import Plan
 from network_dp.simplex import on_simplex
 
@@ -78,7 +78,7 @@ class Result:
         return list(self.plan.task.names() or map(str, range(self.array.size)))
 
     def _said(self) -> str:
-        error = "" if self.std is None else f" ± {self.std:.2g}"
+        error = "" if self.std is None else f" ± {CERTAIN * self.std:.2g} (95 %)"
         shown = f"{self.value:.4g}" if self.array.size == 1 else np.array2string(self.array, precision=3, threshold=8)
         return f"{shown}{error}"
 
@@ -86,7 +86,7 @@ class Result:
         return "no epsilon" if self.epsilon is None else f"epsilon {self.epsilon:.3g}"
 
     def __repr__(self) -> str:
-        return f"{self.plan.task.kind} {self._said()} ({self._promise()}, {self.plan.n} users, {self.verdict})"
+        return f"{self.plan.task.kind} {self._said()}; {self._promise()}, {self.plan.n} users, {self.verdict}"
 
     def _rows(self) -> list[tuple[str, str]]:
         return [("value", self._said())]
@@ -99,11 +99,11 @@ class Result:
         return f"<table><caption>{escape(self.plan.name)}</caption>{cells}</table>"
 
     def plot(self, ax: Any = None) -> Any:
-        """Bars with the expected error, on the given axes or on new ones."""
+        """Bars with a band that holds 95 % of the noise, on the given axes or on new ones."""
         import matplotlib.pyplot as plt
 
         axes = plt.subplots()[1] if ax is None else ax
-        axes.bar(self.names, self.array, yerr=self.std, capsize=4)
+        axes.bar(self.names, self.array, yerr=None if self.std is None else CERTAIN * self.std, capsize=4)
         axes.set_title(f"{self.plan.task.kind}, {self._promise()}")
         return axes
 
@@ -136,7 +136,9 @@ class Histogram(Result):
         return dict(zip(self.names, self.array.tolist(), strict=True))
 
     def _rows(self) -> list[tuple[str, str]]:
-        return [(name, f"{share:.1%} ± {self.std or 0.0:.1%}") for name, share in self.as_dict().items()]
+        return [
+            (name, f"{share:.1%} ± {CERTAIN * (self.std or 0.0):.1%} (95 %)") for name, share in self.as_dict().items()
+        ]
 
 
 class Model(Result):

@@ -49,7 +49,8 @@ def alternatives(plan: Plan) -> list[Alternative]:
 def _estimates(plan: Plan, epsilon: float) -> Iterator[Alternative]:
     n, width = plan.n, plan.task.width
     ring = {"topology": "ring", "rounds": 1}
-    yield from _one(plan, "ring, 1 round, Laplace", ring, epsilon, _RING, relative_error, "laplace")
+    if plan.walk.rounds != 1 or plan.noise.mechanism != "laplace":
+        yield from _one(plan, "ring, 1 round, Laplace", ring, epsilon, _RING, relative_error, "laplace")
     for rounds in (10, 30):
         if plan.topology.drawn or plan.walk.rounds != rounds:
             walk = {"topology": "ring", "rounds": rounds}
@@ -92,6 +93,8 @@ def _one(
     """The same task and users on another walk, calibrated to the same epsilon; nothing where that is not possible."""
     body = as_dict(plan)
     noise = {"mechanism": mechanism, "epsilon": epsilon, "delta": plan.noise.delta}
+    if walk["topology"] == plan.walk.topology:  # else as many as are usual there
+        noise["reissues"] = plan.noise.reissues
     task = {key: value for key, value in body["task"].items() if key not in ("step_size", "rows")}
     kept = {key: list(value) if isinstance(value, tuple) else value for key, value in task.items()}
     users = [{"name": user.name, "address": user.address} for user in plan.users]

@@ -8,10 +8,13 @@ depends on the last: that error is larger (``Topology.sampling_factor``).
 from __future__ import annotations
 
 import math
+from typing import Final
 
 from network_dp import utility
 from network_dp.noise_rule import cover_elements
 from network_dp.plan import Plan
+
+CERTAIN: Final = 1.96  # standard deviations to each side hold 95 % of the noise
 
 
 def expected_error(plan: Plan) -> float | None:

@@ -21,6 +21,7 @@ from analyzer.read.tables import Floats
 from analyzer.read.truth import Truth
 from analyzer.reconstruct.exposures import walking_rows
 from analyzer.verdict import Check, Status
+from network_dp.expected import expected_error
 from network_dp.losses import grader
 from network_dp.plan import Plan
 from network_dp.utility import histogram_std
@@ -133,6 +134,10 @@ def measure(run: Run, given: Truth | None = None) -> Utility:
     if not plan.task.additive or value is None or not run.lineage.complete:
         estimate = _published(run, value)
         what = plan.task.estimates if estimate is not None else ""
+        if plan.in_one_round and estimate is not None:  # a total without a walk: its noise is the plan's
+            off = None if truth is None else _off(np.array(estimate), truth)
+            std = expected_error(plan)
+            return Utility(what, estimate, noise_std=std, sampling_std=0.0, truth=truth, truth_error=off)
         models = learning(run, given)
         graded = given is not None and bool(models) and not math.isnan(models[-1][2])
         return Utility(
@@ -150,10 +155,7 @@ def measure(run: Run, given: Truth | None = None) -> Utility:
     noise = _own_noise(run)
     error = tolerance = None
     if truth is not None:
-        wanted = np.array(truth, dtype=np.float64)
-        if wanted.shape != estimate_values.shape:
-            raise InputError("--truth", None, f"{len(wanted)} numbers given; the result has {len(estimate_values)}")
-        error = float(np.max(np.abs(estimate_values - wanted)))
+        error = _off(estimate_values, truth)
         tolerance = _tolerance(run, std, count)
     return Utility(
         what=plan.task.estimates,
@@ -167,6 +169,13 @@ def measure(run: Run, given: Truth | None = None) -> Utility:
         truth_tolerance=tolerance,
         remark=plan.task.remark((estimate_values / _factor(plan) * plan.topology.correction).tolist()),
     )
+
+
+def _off(estimate: Floats, truth: Sequence[float]) -> float:
+    wanted = np.array(truth, dtype=np.float64)
+    if wanted.shape != estimate.shape:
+        raise InputError("--truth", None, f"{len(wanted)} numbers given; the result has {len(estimate)}")
+    return float(np.max(np.abs(estimate - wanted)))
 
 
 def _published(run: Run, value: Sequence[float] | None) -> tuple[float, ...] | None:

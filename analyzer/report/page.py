@@ -21,7 +21,7 @@ from analyzer.report.words import band, headline
 from analyzer.run import Analysis
 from analyzer.verdict import Check, Status, left_out, worst_first
 from network_dp import __version__
-from network_dp.in_words import count
+from network_dp.in_words import count, way
 from network_dp.plan_reader import dump
 
 _PLAN_CHARACTERS: Final = 40_000
@@ -42,14 +42,14 @@ def write(analyses: Analyses, target: Path) -> list[Path]:
 
 def page(analysis: Analysis, together: Sequence[Check] = (), written: datetime | None = None) -> str:
     plan, run, status = analysis.run.plan, analysis.run, analysis.status
-    title = f"{plan.name}: {plan.task.kind} on {plan.topology.title}"
+    title = f"{plan.name}: {plan.task.kind} {way(plan)}"
     return (
         "<!doctype html><html lang='en'><head><meta charset='utf-8'>"
         "<meta name='viewport' content='width=device-width, initial-scale=1'>"
         f"<title>{status.value}: {escape(plan.name)}</title><style>{STYLE}</style></head><body><main>"
         f"<header class='{status.value}'><p class='verdict'>{status.value}</p>"
         f"<div><h1>{escape(title)}</h1><p class='head'>The run {escape(headline(analysis))}.</p>"
-        f"<p>{plan.n} users, {plan.topology.length}. {_when(analysis)}</p></div></header>"
+        f"{_when(analysis)}</div></header>"
         + "".join(f"<p class='note'>{note}</p>" for note in _notes(analysis))
         + _failed(analysis)
         + result.section(analysis)
@@ -76,7 +76,7 @@ def _when(analysis: Analysis) -> str:
     times = times[(times > 0) & (times < _LATEST_S)]  # NaN: an exported log
     if len(times) == 0:
         return ""
-    return f"Run on {_minute(datetime.fromtimestamp(float(times.min()), UTC))}."
+    return f"<p>Run on {_minute(datetime.fromtimestamp(float(times.min()), UTC))}.</p>"
 
 
 def _notes(analysis: Analysis) -> list[str]:
@@ -85,7 +85,7 @@ def _notes(analysis: Analysis) -> list[str]:
         notes.append(escape(missed))
     if analysis.run.logs.insecure:
         notes.insert(0, "<b>INSECURE:</b> this run drew its noise from a seed. Its privacy is a rehearsal.")
-    if not analysis.shows_path:
+    if not analysis.shows_path and not analysis.run.plan.in_one_round:
         notes.append("The path is hidden: this report leaves out who held the token, and when.")
     lost = integrity.abandoned(analysis.run)
     if lost["sent"]:
@@ -105,7 +105,8 @@ def _special(analysis: Analysis) -> str:
     charts = special_charts(analysis)
     if not charts:
         return ""
-    return f"<details class='fold'><summary>For specialists ({len(charts)} charts)</summary>{_charts(charts)}</details>"
+    title = f"For specialists ({count(len(charts), 'chart')})"
+    return f"<details class='fold'><summary>{title}</summary>{_charts(charts)}</details>"
 
 
 def _plan(analysis: Analysis) -> str:

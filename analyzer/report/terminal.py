@@ -15,6 +15,7 @@ from analyzer.report.words import answer, headline, learned, own_words
 from analyzer.run import Analysis
 from analyzer.verdict import Check, Status, left_out, worst_first
 from network_dp.graph_promise import pairs_in_words
+from network_dp.in_words import way
 
 _STYLE = {
     Status.PASS: "green",
@@ -40,8 +41,7 @@ def show_all(analyses: Analyses, console: Console) -> None:
 def show(analysis: Analysis, console: Console) -> None:
     run, plan = analysis.run, analysis.run.plan
     style = _STYLE[analysis.status]
-    walk = f"{plan.topology.title}, {plan.n} users, {plan.topology.length}"
-    console.print(f"[{style}]{analysis.status.value}[/]  {plan.name}: {plan.task.kind} on {walk}")
+    console.print(f"[{style}]{analysis.status.value}[/]  {plan.name}: {plan.task.kind} {way(plan)}")
     console.print(f"The run {headline(analysis)}.", highlight=False)
     if run.logs.insecure:
         console.print("[yellow]INSECURE: this run drew its noise from a seed; its privacy is a rehearsal.[/]")

@@ -11,12 +11,12 @@ from analyzer.checks.single_log import Alone
 from analyzer.report.svg import number
 from analyzer.run import Analysis
 from analyzer.verdict import Status
+from network_dp.expected import CERTAIN
 from network_dp.in_words import count
 from network_dp.strength import bet, strength
 
 _LINES: Final = 24
 _BAR: Final = 30  # characters of the longest bar
-CERTAIN: Final = 1.96  # standard deviations to each side hold 95 % of the noise
 
 _HEADS: Final = {
     Status.PASS: "kept its promise{}",

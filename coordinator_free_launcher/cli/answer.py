@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from network_dp.expected import CERTAIN
 from network_dp.plan import Plan
 from network_dp.simplex import on_simplex
 
@@ -21,19 +22,21 @@ def value_rows(plan: Plan, result: Mapping[str, Any]) -> list[tuple[str, str]]:
     if result.get("counts") is not None and len(value) <= _BARS:
         return _shares(plan, value, std)
     if len(value) == 1 and std is not None:
-        return [("value", f"{value[0]:.4g} ± {std:.2g}")]
+        return [("value", f"{value[0]:.4g} ± {CERTAIN * std:.2g} (95 %)")]
     numbers = ", ".join(f"{number:.4g}" for number in value[:_FEW]) + (" ..." if len(value) > _FEW else "")
-    return [("value", numbers), *([] if std is None else [("expected error", f"{std:.4g} each")])]
+    return [("value", numbers), *([] if std is None else [("each", f"± {CERTAIN * std:.2g} (95 %)")])]
 
 
 def _shares(plan: Plan, shares: Sequence[float], std: float | None) -> list[tuple[str, str]]:
     """A bar for each bucket; where noise made a share impossible, also the nearest shares that are possible."""
     largest = max(*shares, 1e-9)
-    error = "" if std is None else f" ± {std:.1%}"
+    error = "" if std is None else f" ± {CERTAIN * std:.1%}"
     rows = []
     for i, share in enumerate(shares):
         bar = "█" * max(0, round(_WIDTH * share / largest))
         rows.append((plan.task.coordinate(i), f"{bar:<{_WIDTH}} {share:6.1%}{error}"))
+    if error:
+        rows.append(("±", "holds the true share in 95 of 100 runs"))
     if min(shares) < 0.0:
         import numpy as np
 

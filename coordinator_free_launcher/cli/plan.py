@@ -12,8 +12,10 @@ import typer
 from coordinator_free_launcher.cli.options import finite, numbers, split
 from coordinator_free_launcher.cli.provision import read_plan
 from coordinator_free_launcher.cli.rows import Row
+from network_dp.in_words import way
 from network_dp.plan import Plan, PlanError
 
+HASH_SHOWN = 16  # of its 64 digits, as `accept` shows it
 plans = typer.Typer(help="Write a plan, and see what it promises before anything runs.", no_args_is_help=True)
 
 TopologyOption = Annotated[
@@ -149,8 +151,16 @@ def check(
         typer.echo(json.dumps({**values, **{row.key: row.plain for row in rows}, **as_plain(plan)}, indent=1))
         return
     show_facts(plan, facts)
-    print_rows(f"{plan.task.kind} on {plan.topology.title}, delta = {plan.noise.delta:g}", rows)
+    title = f"{plan.task.kind} {way(plan)}, delta = {plan.noise.delta:g}"
+    print_rows(title, [row for row in rows if _decides(row, plan)])
     show_worth(plan)
+
+
+def _decides(row: Row, plan: Plan) -> bool:
+    """Does this number help to decide? The rest is in the JSON; `bounds` explains what the paper printed."""
+    if row.key == "expected_std" and plan.task.classifies:  # a bound far above any loss: the sentence below predicts
+        return False
+    return row.value is not None and row.key not in ("printed_epsilon", "noises")
 
 
 def describe(plan: Plan) -> dict[str, tuple[Any, str]]:
@@ -217,6 +227,7 @@ def show_facts(plan: Plan, facts: dict[str, tuple[Any, str]]) -> None:
         table.add_column(column, overflow="fold")
     for key, (value, meaning) in facts.items():
         text = f"{value:.4g}" if isinstance(value, float) else str(value)
+        text = text[:HASH_SHOWN] if key == "plan_hash" else text
         table.add_row(key, text, meaning)
     Console().print(table)
 

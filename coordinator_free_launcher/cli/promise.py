@@ -27,7 +27,7 @@ def promises(plan: Plan, colluders: int = 1) -> list[Row]:
         if math.isinf(together):
             meaning += "; none promised on a ring, where two can enclose a third"
         rows.append(Row(f"network_epsilon_{colluders}_colluders", f"with {colluders} colluders", together, meaning))
-    return [*rows, *_other_path(plan, colluders), _local(plan), *_extras(plan), _error(plan), *_masked(plan, promised)]
+    return [*rows, *_other_path(plan, colluders), _local(plan), *_extras(plan), _error(plan)]
 
 
 def _meaning(plan: Plan) -> str:
@@ -65,24 +65,6 @@ def _anonymously(plan: Plan, rounds: Rounds) -> str:
 
 def _counted(number: int, what: str) -> str:
     return f"{number} {what}{'s' * (number != 1)}"
-
-
-def _masked(plan: Plan, promised: float | None) -> list[Row]:
-    """What one masked sum gives at the same epsilon: beside every walk that only adds up values."""
-    if not plan.task.additive or not plan.mechanism.by_exposure or plan.in_one_round or plan.task.own_code:
-        return []
-    if promised is None or not 0 < promised < math.inf or plan.walk.min_live < 2:
-        return []
-    from network_dp import gaussian
-    from network_dp.plan_rounds import ATTEMPTS
-    from network_dp.promise import aim
-
-    colluders = 1 if plan.rounds is None else plan.rounds.colluders
-    shares = ATTEMPTS * plan.n / (plan.walk.min_live - colluders)
-    total = gaussian.sigma(promised, aim(plan), plan.sensitivity) * math.sqrt(shares)
-    error = total / plan.n if plan.task.per_user else total
-    note = 'the error of walk.protocol = "masked_sum" at the same epsilon: one anonymous round instead of a walk'
-    return [Row("masked_sum_std", "error of a masked sum", error, note)]
 
 
 def _one_path(plan: Plan, promised: float | None) -> list[Row]:

@@ -1,12 +1,13 @@
 """Made-up private data for a demo, and the truth it hides.
 
 A real run has no such file: nobody knows all the data. In a demo the truth is written to truth.json, outside every
-bundle, so that the result can be compared with it. Data files have no header: one row is one value (a visit takes
-the next row), a histogram's row is a bucket, an SGD row is the features followed by the label (-1 or 1).
+bundle, so that the result can be compared with it. Files are as a user's own would be: with the plan's columns, texts
+and ranges where it names some, else without a header: values, a bucket, or features followed by the label (-1 or 1).
 """
 
 from __future__ import annotations
 
+import csv
 import json
 import math
 import tempfile
@@ -28,6 +29,7 @@ ROWS_PER_USER: Final = 8
 TEST_SHARE: Final = 0.25
 #: Distance of each of two made-up groups from the middle, in standard deviations: 95 in 100 rows lie on their side.
 APART: Final = 1.65
+FAR: Final = 4.0  # standard deviations: where features have a range, this is its end
 #: Weight of the regulariser that keeps the non-private model finite on separable data.
 RIDGE: Final = 1e-4
 
@@ -78,9 +80,28 @@ class DemoData:
         folder.mkdir(parents=True, exist_ok=True)
         files = {name: folder / f"{name}.csv" for name in plan.names}
         for path, table in zip(files.values(), self.rows, strict=True):
-            path.write_text("".join(",".join(f"{value:.17g}" for value in row) + "\n" for row in table))
+            with path.open("w", newline="") as file:
+                lines = csv.writer(file, lineterminator="\n")
+                lines.writerows([plan.task.reading.names] if plan.task.reading.names else [])
+                lines.writerows(_as_typed(plan.task, row) for row in table)
             path.chmod(0o600)
         return files
+
+
+def _as_typed(task: Any, row: Array) -> list[str]:
+    """A row of numbers as somebody's own table has it: the inverse of the plan's reading (docs/DATA.md)."""
+    reading, values, ranges = task.reading, row.tolist(), getattr(task, "ranges", None)
+    if ranges:
+        values[:-1] = [
+            low + (value + 1.0) / 2.0 * (high - low) for value, (low, high) in zip(values[:-1], ranges, strict=True)
+        ]
+    cells = [f"{value:.17g}" for value in values]
+    if reading.codes:
+        cells[-1] = next(text for text, code in reading.codes if code == values[-1])
+    elif reading.edges:
+        bucket = int(values[-1])
+        cells[-1] = f"{(reading.edges[bucket] + reading.edges[bucket + 1]) / 2.0:.17g}"
+    return cells
 
 
 def demo_data(plan: Plan, seed: int = 1) -> DemoData:
@@ -114,6 +135,8 @@ def _buckets(task: HistogramTask, n: int, dice: np.random.Generator) -> DemoData
 
 def _classified(task: SgdTask, n: int, dice: np.random.Generator) -> DemoData:
     features, labels = _breast_cancer(task.features) or _two_groups(task.features, n, dice)
+    if task.ranges:
+        features = np.clip(features / FAR, -1.0, 1.0)
     order = dice.permutation(len(labels))
     features, labels = features[order], labels[order]
     held_out = max(1, int(len(labels) * TEST_SHARE))

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from coordinator_free_launcher.page.events import fault_of
+from network_dp.in_words import way
 from network_dp.plan import Plan
 from network_dp.view import Record
 
@@ -92,7 +93,7 @@ class Mine:
             "view": "mine",
             "run": plan.run_id,
             "name": plan.name,
-            "about": f"{plan.task.kind} on {plan.topology.title}, {plan.n} users, {plan.topology.length}",
+            "about": f"{plan.task.kind} {way(plan)}",
             "user": self._user,
             "step": self.step,
             "total": plan.total_steps,

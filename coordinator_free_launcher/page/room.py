@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from coordinator_free_launcher.page.costs import error_at
 from coordinator_free_launcher.page.events import fault_of
+from network_dp.in_words import way
 from network_dp.plan import Plan
 from network_dp.view import Epoch, Record
 
@@ -149,7 +150,7 @@ class Room:
             "view": "room",
             "run": plan.run_id,
             "name": plan.name,
-            "about": f"{plan.task.kind} on {plan.topology.title}, {plan.n} users, {plan.topology.length}",
+            "about": f"{plan.task.kind} {way(plan)}",
             "drawn": plan.topology.drawn,
             "edges": self._edges,
             "rounds": self._rounds if self._hidden else None,

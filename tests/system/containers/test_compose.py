@@ -56,7 +56,7 @@ def test_the_demo_of_a_fresh_clone_ends_with_a_result_and_a_report(make_project:
     assert "Result of compose-demo" in said
     assert set(project.states().values()) == {("exited", 0)}, said
     assert (project.folder / "out/report.html").stat().st_size > 1000
-    assert json.loads((project.folder / "out/result.json").read_text())["contributions"] == 40
+    assert json.loads((project.folder / "out/result.json").read_text())["contributions"] == 8
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -22,9 +22,9 @@ def test_a_histogram_has_a_bar_a_name_and_an_error_for_each_bucket(make_plan: An
     plan = make_plan(walk=COMPLETE, task=CITIES, noise={"mechanism": "gaussian", "sigma": 1.0})
     result = {"value": [0.5, 0.25, 0.25], "counts": [2, 1, 1], "expected_std": 0.04}
     rows = dict(value_rows(plan, result))
-    assert list(rows) == ["Bonn", "Rome", "Oslo"]
+    assert list(rows) == ["Bonn", "Rome", "Oslo", "±"]
     assert rows["Bonn"].count("█") == 2 * rows["Rome"].count("█") == 24
-    assert rows["Rome"].endswith(" 25.0% ± 4.0%")
+    assert rows["Rome"].endswith(" 25.0% ± 7.8%")
 
 
 def test_a_negative_share_is_explained_and_the_nearest_shares_are_given(make_plan: Any) -> None:
@@ -35,7 +35,7 @@ def test_a_negative_share_is_explained_and_the_nearest_shares_are_given(make_pla
 
 
 def test_one_number_has_its_error_and_a_result_elsewhere_is_said(make_plan: Any) -> None:
-    assert value_rows(make_plan(), {"value": [2.0], "expected_std": 0.125}) == [("value", "2 ± 0.12")]
+    assert value_rows(make_plan(), {"value": [2.0], "expected_std": 0.125}) == [("value", "2 ± 0.24 (95 %)")]
     assert value_rows(make_plan(), {"value": None}) == [("value", "kept by the last holder")]
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from coordinator_free_launcher.local.demo_data import DemoTruth, accuracy, demo_data
 from network_dp.plan import PlanError
+from node.tasks.data import load_table
 
 COMPLETE = {"topology": "complete", "steps": 100}
 SGD = {"kind": "sgd", "features": 30, "step_size": 1.0}
@@ -71,3 +72,30 @@ def test_the_truth_survives_its_file(make_plan: Any, tmp_path: Path) -> None:
 def test_a_task_of_ones_own_has_no_demo_data(make_plan: Any) -> None:
     with pytest.raises(PlanError, match="no demo data"):
         demo_data(make_plan(task={"kind": "custom", "factory": "a:b", "sensitivity": 1.0}))
+
+
+NAMED = {
+    "texts": {"kind": "histogram", "columns": ["city"], "categories": ["Bonn", "Rome, Italy"]},
+    "ranges": {"kind": "histogram", "columns": ["age"], "edges": [18, 30, 90]},
+    "numbers": {"kind": "mean", "columns": ["age"], "lower": 18.0, "upper": 90.0},
+    "model": {
+        "kind": "sgd",
+        "columns": ["age", "hours"],
+        "label": "fit",
+        "labels": ["no", "yes"],
+        "ranges": [[18, 90], [0, 20]],
+    },
+}
+
+
+@pytest.mark.parametrize("task", NAMED.values(), ids=NAMED)
+def test_tables_are_typed_as_the_plan_reads_them(task: Any, make_plan: Any, tmp_path: Path) -> None:
+    plan = make_plan(6, walk=COMPLETE, task=task, noise={"mechanism": "gaussian", "sigma": 1.0})
+    made = demo_data(plan)
+    files = made.write(plan, tmp_path)
+    for name, rows in zip(plan.names, made.rows, strict=True):
+        read = load_table(files[name], plan.task.reading).values
+        if plan.task.kind == "sgd":
+            assert set(read[:, -1]) <= {-1.0, 1.0} and read[:, 0].min() >= 18.0 and read[:, 1].max() <= 20.0
+        else:
+            assert read.tolist() == rows.tolist()

@@ -24,7 +24,8 @@ from network_dp.plan import Plan
 from network_dp.plan_reader import load, parse
 from network_dp.usefulness import usefulness
 
-EXAMPLES = sorted((Path(__file__).parents[3] / "examples").glob("*.toml"))
+ROOT = Path(__file__).parents[3]
+SHIPPED = [*sorted((ROOT / "examples").glob("*.toml")), ROOT / "docker" / "plan.toml"]
 LONG = 10_000  # steps: their accountant takes a while
 
 
@@ -32,7 +33,7 @@ def calibrated(plan: Plan) -> Plan:
     return plan if plan.noise.calibrated else replace(plan, noise=calibrated_noise(plan))
 
 
-@pytest.mark.parametrize("file", EXAMPLES, ids=lambda file: file.stem)
+@pytest.mark.parametrize("file", SHIPPED, ids=lambda file: file.stem)
 def test_every_shipped_plan_gives_an_answer_at_an_epsilon_people_accept(file: Path) -> None:
     plan = load(file)
     assert plan.noise.epsilon is not None and plan.noise.epsilon <= 3.0
