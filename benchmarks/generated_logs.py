@@ -109,7 +109,7 @@ class Walk:
             "w": 0,
             "seen": {},
             "count": 0,
-            "dummies": 0,
+            "cover": 0,
         }
         self.final: dict[str, Any] | None = None
 
@@ -184,11 +184,11 @@ class Walk:
         return [int(x) for x in draws.sum(axis=0)]
 
     def mix(
-        self, step: int, noise: list[Any] | None, contribution: list[Any] | None, dummies: list[int] | None
+        self, step: int, noise: list[Any] | None, contribution: list[Any] | None, cover: list[int] | None
     ) -> list[Any]:
         payload = self.token["payload"]
         if not self.sgd:
-            parts = [part for part in (noise, contribution, dummies) if part is not None]
+            parts = [part for part in (noise, contribution, cover) if part is not None]
             return [sum(values) for values in zip(payload, *parts, strict=True)]
         task = self.plan.task
         assert isinstance(task, SgdTask | ModelTask)
@@ -200,7 +200,7 @@ class Walk:
             moved = moved * (task.radius / np.linalg.norm(moved))
         return moved.tolist()  # type: ignore[no-any-return]
 
-    def uniform_elements(self, count: int) -> list[int]:
+    def drawn_cover(self, count: int) -> list[int]:
         if self.faults.elements:
             return self.faults.elements(count, self.size)
         return np.bincount(self.rng.integers(0, self.size, count), minlength=self.size).tolist()  # type: ignore[no-any-return]
@@ -216,15 +216,15 @@ class Walk:
         forward = not real and self.plan.caps.past == "forward"
         units = 0 if forward else self.units(user, to)
         contribution = (drawn or {}).get("contribution") or (self.contribution(user) if real else None)
-        dummies = None
+        cover = None
         if self.rr and self.ring:
             r1 = math.ceil((self.plan.noise.gamma or 0) * (self.n - 2))
             first = step == 1
             last = to is None and self.plan.walk.release == "all"
             if first or last:
-                dummies = self.uniform_elements(r1 * (int(first) + int(last)))
+                cover = self.drawn_cover(r1 * (int(first) + int(last)))
         if self.rr and not real:
-            noise, dummies = None, self.uniform_elements(1)
+            noise, cover = None, self.drawn_cover(1)
         elif forward:
             noise = None
         else:
@@ -234,10 +234,10 @@ class Walk:
             "visit": self.visits[user],
             "real": real,
             "units": units,
-            "dummies": dummies,
+            "cover": cover,
             "contribution": contribution if real else None,
             "noise": noise,
-            "sent": self.mix(max(step, 1), noise, contribution if real else None, dummies),
+            "sent": self.mix(max(step, 1), noise, contribution if real else None, cover),
         }
         self._log_send(user, step, to, next_step, fields)
         return fields
@@ -261,7 +261,7 @@ class Walk:
             "w": w,
             "seen": {**self.token["seen"], user: w} if self.ring else {},
             "count": self.token["count"] + int(fields["real"]),
-            "dummies": self.token["dummies"] + sum(fields["dummies"] or [0]),
+            "cover": self.token["cover"] + sum(fields["cover"] or [0]),
             "tag": fields.get("tag"),
         }
 
@@ -326,7 +326,7 @@ class Walk:
                     "visit": self.visits[user],
                     "real": False,
                     "units": 0,
-                    "dummies": None,
+                    "cover": None,
                     "contribution": None,
                     "noise": None,
                     "sent": list(self.token["payload"]),
@@ -376,16 +376,16 @@ class Walk:
         if self.faults.stale_reissue:
             units = 0
         noise = None if self.rr else self.noise(issuer, units, None)
-        dummies = self.uniform_elements(1) if self.rr else None
+        cover = self.drawn_cover(1) if self.rr else None
         fields: dict[str, Any] = {
             "epoch": list(self.epoch),
             "visit": self.visits[issuer],
             "real": False,
             "units": units,
-            "dummies": dummies,
+            "cover": cover,
             "contribution": None,
             "noise": noise,
-            "sent": self.mix(max(old_step - 1, 1), noise, None, dummies),
+            "sent": self.mix(max(old_step - 1, 1), noise, None, cover),
         }
         self._log_send(issuer, old_step - 1, next_to, next_step, fields)
         self.token = self.leave(issuer, next_to, fields)

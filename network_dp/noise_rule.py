@@ -44,6 +44,6 @@ class NoiseRule:
 
 
 def cover_elements(gamma: float, n_users: int) -> int:
-    """R1 = ceil(gamma (n - 2)): uniform elements that stand, at each end of a ring of randomised responses, for the
+    """R1 = ceil(gamma (n - 2)): cover elements that stand, at each end of a ring of randomised responses, for the
     answers a short increment lacks (THEORY.md#histograms)."""
     return math.ceil(gamma * (n_users - 2))

@@ -13,7 +13,7 @@ visit       the user took charge of a token: epoch, step, visit, cause, from, ta
             cause "handoff": received from ``from``; "start": the initial token (step 0 on the complete graph,
             where the starter only draws the first holder; step 1, its own position, on the ring);
             "reissue": the token of hop ``base`` = [counter, issuer, step] taken up again in a new epoch
-sent        a token is about to leave: epoch, step, visit, to, tag, real, units, dummies, contribution, noise,
+sent        a token is about to leave: epoch, step, visit, to, tag, real, units, cover, contribution, noise,
             sent, time. ``step`` is the receiver's step. ``real``: the contribution is in it. ``units``: how many
             noise components are in it (a full noise is ``Plan.unit_count`` of them). What left counts as seen,
             acknowledged or not. Several ``sent`` lines of one visit: refused first, then sent elsewhere
@@ -21,7 +21,7 @@ accepted    the receiver has it: epoch, step, to, time
 finish      the last visit ended the walk: as ``sent`` without ``to`` and ``tag``; ``sent`` is the final payload
 abandoned   the branch this user had a part in was given up: epoch (the old one), step, by (the new epoch), time
 result      the final result, as published: epoch, value (payload; null when the holder keeps it), contributions,
-            dummies, time
+            cover, time
 peer        a neighbour was found down or up again: peer, state ("down" | "up"), time
 rejoined    a lost, old or damaged disk came back: time. Lines of this user before it may be missing; visit numbers
             after it are above all before it
@@ -59,15 +59,15 @@ FIELDS: Final[Mapping[str, tuple[frozenset[str], frozenset[str]]]] = {
     ),
     "sent": (
         frozenset({"epoch", "step", "visit", "to", "tag", "real", "units"}),
-        frozenset({"dummies", "contribution", "noise", "sent", "time"}),
+        frozenset({"cover", "contribution", "noise", "sent", "time"}),
     ),
     "accepted": (frozenset({"epoch", "step", "to"}), frozenset({"time"})),
     "finish": (
         frozenset({"epoch", "step", "visit", "real", "units"}),
-        frozenset({"dummies", "contribution", "noise", "sent", "time"}),
+        frozenset({"cover", "contribution", "noise", "sent", "time"}),
     ),
     "abandoned": (frozenset({"epoch", "step", "by"}), frozenset({"time"})),
-    "result": (frozenset({"epoch"}), frozenset({"value", "contributions", "dummies", "time"})),
+    "result": (frozenset({"epoch"}), frozenset({"value", "contributions", "cover", "time"})),
     "peer": (frozenset({"peer", "state"}), frozenset({"time"})),
     "rejoined": (frozenset(), frozenset({"time"})),
     "round": (frozenset({"adder", "counter", "epoch", "step", "digest"}), frozenset({"time"})),
@@ -80,7 +80,7 @@ FIELDS: Final[Mapping[str, tuple[frozenset[str], frozenset[str]]]] = {
 }
 
 #: What depends on data, on noise or on the clock: never in an exported log.
-VALUE_FIELDS: Final = frozenset({"received", "contribution", "noise", "sent", "dummies", "value", "time"})
+VALUE_FIELDS: Final = frozenset({"received", "contribution", "noise", "sent", "cover", "value", "time"})
 EXPORTED_KINDS: Final = frozenset({"header", "visit", "sent", "accepted", "finish", "abandoned", "result", "rejoined"})
 
 Epoch = tuple[int, int]
@@ -151,7 +151,7 @@ _RULES: Final[Mapping[str, tuple[Callable[[Any], bool], str]]] = {
     **dict.fromkeys(("values", "insecure", "real"), (lambda value: type(value) is bool, "true or false")),
     **dict.fromkeys(("from", "to", "peer"), (_is_user, "a user")),
     **dict.fromkeys(("received", "contribution", "noise", "sent", "value"), (_is_payload, "a list of numbers")),
-    "dummies": (lambda value: _is_whole(value) or _is_payload(value), "a list of numbers"),
+    "cover": (lambda value: _is_whole(value) or _is_payload(value), "a list of numbers"),
     "time": (lambda value: value is None or type(value) is str or _is_number(value), "a time"),
 }
 _RULES_OF: Final = {

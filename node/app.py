@@ -152,10 +152,10 @@ def _walk(
 ) -> Parts:
     """A user of a walk."""
     plan = bundle.public.plan
-    # As many random elements as cover a short window of randomised responses (THEORY.md#cover-elements).
-    refresh_dummies = max(1, cover_elements(plan.noise.gamma or 0.0, plan.n))
+    # As many cover elements as hide a short window of randomised responses (THEORY.md#cover-elements).
+    refresh_cover = max(1, cover_elements(plan.noise.gamma or 0.0, plan.n))
     share = plan.topology.share(bundle.me)
-    worker = BoundTask(task, data, plan.unit_count, refresh_dummies, share)
+    worker = BoundTask(task, data, plan.unit_count, refresh_cover, share)
     ctx = context(plan, bundle.me, worker, noise_every_visit=task.noise_every_visit)
     journal = _journal(bundle, WALK, Durable(promised=(0, ctx.start)), options, closing)
     life = _count_life(bundle.state / "lives")

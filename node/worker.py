@@ -1,7 +1,7 @@
 """A task bound to one user's data: what the protocol core calls ``Worker``.
 
 All randomness of a visit is in its ``NoiseDraw``, drawn before the token arrives (THEORY.md#noise-source). The supply
-also carries the source, for the few draws that belong to no visit (the starter's and the finisher's random elements).
+also carries the source, for the few draws that belong to no visit (the starter's and the finisher's cover elements).
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class BoundTask:
     """``Worker`` of the protocol core."""
 
     def __init__(
-        self, task: Task, data: LocalData, full_units: int, refresh_dummies: int, share: tuple[int, int] = (1, 1)
+        self, task: Task, data: LocalData, full_units: int, refresh_cover: int, share: tuple[int, int] = (1, 1)
     ) -> None:
         self.dtype: str = task.dtype
         self.dimension = task.dimension
@@ -57,7 +57,7 @@ class BoundTask:
         self._task = task
         self._data = data
         self._full_units = full_units
-        self._refresh_dummies = refresh_dummies
+        self._refresh_cover = refresh_cover
         self._share = share  # of its contribution: who is met more often than others counts for less
         self._no_noise = Noise(np.empty((0, task.dimension), task.dtype))
 
@@ -86,10 +86,10 @@ class BoundTask:
 
     @fenced
     def begin(self, fresh: Callable[[], NoiseDraw]) -> Mixed:
-        """The public initial payload, with the starter's random elements where the task has them."""
-        payload = self._task.initial(fresh().source if self._task.opening_dummies else SystemSource())
-        dummies = payload if self._task.opening_dummies else None
-        return Mixed(payload, None, dummies, self._task.opening_dummies)
+        """The public initial payload, with the starter's cover elements where the task has them."""
+        payload = self._task.initial(fresh().source if self._task.opening_cover else SystemSource())
+        cover = payload if self._task.opening_cover else None
+        return Mixed(payload, None, cover, self._task.opening_cover)
 
     @fenced
     def contribute(self, payload: Payload, index: int) -> Payload:
@@ -111,19 +111,19 @@ class BoundTask:
         added = task.noise_sum(self._no_noise if supply is None else supply.noise, units, contribution)
         sent = self._applied(payload, contribution, added if units else None, step, out)
         noise: Payload | None = added
-        dummies: Payload | None = None
-        n_dummies = 0
-        if contribution is None and task.noise_only_is_dummy and units:
-            noise, dummies, n_dummies = None, added, 1
+        cover: Payload | None = None
+        n_cover = 0
+        if contribution is None and task.noise_only_is_cover and units:
+            noise, cover, n_cover = None, added, 1
         last = None
         if closing:
             assert supply is not None  # a release takes one
             last = task.closing(supply.source)
         if last is not None:
             sent = task.apply(sent, None, last, step)
-            dummies = last if dummies is None else dummies + last
-            n_dummies += task.closing_dummies
-        return Mixed(sent, noise, dummies, n_dummies)
+            cover = last if cover is None else cover + last
+            n_cover += task.closing_cover
+        return Mixed(sent, noise, cover, n_cover)
 
     def _applied(
         self, payload: Payload, contribution: Payload | None, noise: Payload | None, step: int, out: Payload | None
@@ -148,9 +148,9 @@ class BoundTask:
     def refresh(self, payload: Payload, supply: NoiseDraw, units: int, step: int) -> Mixed:
         """Fresh noise, ``units`` components, for a token that is taken up again (THEORY.md#one-token)."""
         task = self._task
-        if not task.noise_only_is_dummy:
+        if not task.noise_only_is_cover:
             return self.mix(payload, None, supply, units, step, False)
-        # Randomised response: as many uniformly random elements as cover a short window (THEORY.md#cover-elements).
-        draws = [task.noise_sum(task.draw(supply.source), 1, None) for _ in range(self._refresh_dummies)]
-        dummies = sum(draws[1:], start=draws[0])
-        return Mixed(task.apply(payload, None, dummies, step), None, dummies, self._refresh_dummies)
+        # Randomised response: as many cover elements as hide a short window (THEORY.md#cover-elements).
+        draws = [task.noise_sum(task.draw(supply.source), 1, None) for _ in range(self._refresh_cover)]
+        cover = sum(draws[1:], start=draws[0])
+        return Mixed(task.apply(payload, None, cover, step), None, cover, self._refresh_cover)

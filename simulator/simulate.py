@@ -128,9 +128,9 @@ def _responses(
     truth = buckets[starts[users] + (number - 1) % sizes[users]]
     said = respond(truth, response_coins(task.dimension, task.gamma, len(truth), source))
     past = int((~contributing).sum()) if plan.caps.past == "noise" else 0
-    dummies = task.opening_dummies + task.closing_dummies + past
-    elements = np.concatenate([said, uniform_below(task.dimension, dummies, source)])
-    tally = Tally(len(truth), dummies)
+    cover = task.opening_cover + task.closing_cover + past
+    elements = np.concatenate([said, uniform_below(task.dimension, cover, source)])
+    tally = Tally(len(truth), cover)
     payload = np.bincount(elements, minlength=task.dimension).astype(np.int64)
     return SimulatedRun(task.finish(payload, tally), tally, walk)
 

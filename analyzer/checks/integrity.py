@@ -189,7 +189,7 @@ def conservation(run: Run) -> Check:
     if report.inexact_steps:
         observed += f", {report.inexact_steps} equal only to 1e-12"
     rule = (
-        "sent = received + contribution (if real) + noise + dummies, in integers, at every step; with equal links the "
+        "sent = received + contribution (if real) + noise + cover, in integers, at every step; with equal links the "
         "final token is the sum of everything logged, to the last bit."
         if exact
         else "sent = projection(received - eta (gradient + noise)), recomputed in float64."
@@ -327,7 +327,7 @@ def _cover_each(plan: Plan) -> int:
 
 
 def cover_owed(run: Run) -> dict[int, int]:
-    """Ring histograms by randomised response: sent row -> uniform elements it must hold, the first to answer first."""
+    """Ring histograms by randomised response: sent row -> cover elements it must hold, the first to answer first."""
     plan, lineage = run.plan, run.lineage
     visiting = ~(_starts_at_zero(run) | is_reissue(run.logs, lineage))[lineage.accepted]
     if plan.mechanism.additive or plan.topology.drawn or not visiting.any():
@@ -340,8 +340,8 @@ def cover_owed(run: Run) -> dict[int, int]:
     return owed
 
 
-def uniform_elements(run: Run) -> Ints:
-    """Per step of the accepted branch: uniform elements it added; where the log hides them, those the rule asks for.
+def cover_added(run: Run) -> Ints:
+    """Per step of the accepted branch: cover elements it added; where the log hides them, those the rule asks for.
 
     Whether the rule was kept is another check's question (``cover_elements``)."""
     sents, chain = run.lineage.sents, run.lineage.accepted
@@ -349,20 +349,20 @@ def uniform_elements(run: Run) -> Ints:
     ruled = np.zeros(len(chain), dtype=np.int64)
     for row, count in cover_owed(run).items():
         ruled[chain == row] = count
-    return np.where(shown, sents["dummies"][chain], ruled).astype(np.int64)
+    return np.where(shown, sents["cover"][chain], ruled).astype(np.int64)
 
 
 def cover_elements(run: Run) -> Check | None:
-    """Ring histograms by randomised response: R1 uniform elements cover each end."""
+    """Ring histograms by randomised response: R1 cover elements hide each end."""
     plan, lineage, findings = run.plan, run.lineage, Findings()
     owed = cover_owed(run)
     if not owed or not lineage.complete:
         return None
     needed, first, last = _cover_each(plan), next(iter(owed)), int(lineage.accepted[-1])
-    found = lineage.sents["dummies"]
+    found = lineage.sents["cover"]
     for row, count in owed.items():
         if run.shown and found[row] < count:
-            run.line(findings, row, f"added {found[row]} of {count} uniform elements at an end of the walk")
+            run.line(findings, row, f"added {found[row]} of {count} cover elements at an end of the walk")
     return from_findings(
         "cover",
         "Uniform elements cover both ends of the ring",
@@ -371,7 +371,7 @@ def cover_elements(run: Run) -> Check | None:
         if run.shown
         else "not shown",
         f"{needed} each",
-        "The first to answer adds R1 = ceil(gamma (n-2)) uniform elements, the finisher as many on a release.",
+        "The first to answer adds R1 = ceil(gamma (n-2)) cover elements, the finisher as many on a release.",
         "THEORY.md#cover-elements",
         enough=run.shown,
         withheld=run.kept_back,

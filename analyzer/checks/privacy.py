@@ -210,7 +210,7 @@ def _exposure_rule(plan: Plan) -> str:
     ring, responses = not plan.topology.drawn, not plan.mechanism.additive
     if ring and responses:
         return (
-            "Every answer lies among those of all users never skipped, in one short window among uniform elements; "
+            "Every answer lies among those of all users never skipped, in one short window among cover elements; "
             "when the run forked, each answer by itself."
         )
     if ring:

@@ -1,4 +1,4 @@
-"""Tests of chance: does the noise have its law, are uniform elements uniform? Every false-alarm rate is stated.
+"""Tests of chance: does the noise have its law, are cover elements uniform? Every false-alarm rate is stated.
 
 Each check asks many questions at once; their p-values are multiplied by the number of questions (Bonferroni), so one
 check cries wolf with probability at most its ``alarm`` on an honest run: ``FALSE_ALARM``, or ``NOISE_ALARM`` where
@@ -214,7 +214,7 @@ def _response_questions(run: Run, tally: NoiseTally) -> Iterator[Question]:
     yield Question(pearson(tally.bins[1:], 3), "lies are not uniform")
 
 
-def uniform_elements(run: Run) -> Check | None:
+def cover_is_uniform(run: Run) -> Check | None:
     """Randomised response: elements that stand in for an answer are uniform over the buckets."""
     found = run.logs.noise.elements
     if run.plan.mechanism.additive:
@@ -258,5 +258,5 @@ def _element_questions(run: Run, all_of: Ints, of_user: Ints) -> Iterator[Questi
 
 
 def checks(run: Run) -> list[Check]:
-    found = [noise_law(run), uniform_elements(run)]
+    found = [noise_law(run), cover_is_uniform(run)]
     return [check for check in found if check is not None]

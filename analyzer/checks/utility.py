@@ -54,8 +54,8 @@ def _count(run: Run) -> int:
     return int(np.count_nonzero(run.lineage.sents["real"][run.lineage.accepted]))
 
 
-def _dummies(run: Run) -> int:
-    return int(run.lineage.sents["dummies"][run.lineage.accepted].sum())
+def _cover(run: Run) -> int:
+    return int(run.lineage.sents["cover"][run.lineage.accepted].sum())
 
 
 def _factor(plan: Plan) -> float:
@@ -68,7 +68,7 @@ def _estimate(run: Run, value: Sequence[float], count: int) -> Floats:
     if not plan.mechanism.additive:
         gamma = plan.noise.gamma or 0.0
         size = len(token)
-        token = (token - (gamma * count + _dummies(run)) / size) / (1 - gamma)
+        token = (token - (gamma * count + _cover(run)) / size) / (1 - gamma)
     return token / count * _factor(plan)
 
 
@@ -78,7 +78,7 @@ def _noise_std(run: Run, count: int) -> tuple[float, float]:
     full = float(run.lineage.sents["units"][run.lineage.accepted].sum()) / plan.unit_count
     scale = _factor(plan) / count
     if not plan.mechanism.additive:
-        return histogram_std(count, plan.task.dimension, plan.mechanism.size, _dummies(run)) * scale, float(count)
+        return histogram_std(count, plan.task.dimension, plan.mechanism.size, _cover(run)) * scale, float(count)
     return math.sqrt(full) * plan.mechanism.std_per_size * plan.mechanism.size * scale, full
 
 
@@ -87,7 +87,7 @@ def _tolerance(run: Run, noise_std: float, count: int) -> float:
     plan = run.plan
     asked = 2 * plan.task.dimension / FALSE_ALARM
     if not plan.mechanism.additive:
-        gamma, total = plan.noise.gamma or 0.0, count + _dummies(run)
+        gamma, total = plan.noise.gamma or 0.0, count + _cover(run)
         noise = math.sqrt(total * math.log(2 * asked) / 2) / ((1 - gamma) * count)
     elif plan.mechanism.pure:
         noise = noise_std * math.sqrt(2) * math.log(2 * asked)  # a sum of Laplace draws has no heavier tail
@@ -244,7 +244,7 @@ def checks(run: Run, utility: Utility) -> list[Check]:
         )
     if utility.truth_error is not None and utility.truth_tolerance is not None:
         good = utility.truth_error <= utility.truth_tolerance
-        sure = run.lineage.n_ghosts == 0  # a missing log may hold more noise, one without values uniform elements
+        sure = run.lineage.n_ghosts == 0  # a missing log may hold more noise, one without values cover elements
         sure &= run.plan.mechanism.additive or run.logs.with_values == frozenset(run.logs.files)
         found.append(
             Check(

@@ -169,17 +169,17 @@ class Collector:
     def _sent(self, line: int, fields: Mapping[str, Any], time_s: float) -> None:
         epoch, step, visit = self._epoch(fields["epoch"]), self._step(fields), int(fields["visit"])
         row = self._rows.get((epoch, visit), NOBODY)
-        values = {name: self._payload(fields, name) for name in ("sent", "noise", "contribution", "dummies")}
-        dummies = sum(values["dummies"] or [0])
-        if not 0 <= dummies < 2**31:
-            raise ValueFormatError("more uniform elements than a run can hold")
+        values = {name: self._payload(fields, name) for name in ("sent", "noise", "contribution", "cover")}
+        cover = sum(values["cover"] or [0])
+        if not 0 <= cover < 2**31:
+            raise ValueFormatError("more cover elements than a run can hold")
         contribution, noise = values["contribution"], values["noise"]
         real, units = bool(fields["real"]), int(fields["units"])
         self._look_at(line, row, values, real)
         if self._user in self._with_values:
             self._noise.add(len(self._sents), visit, noise, contribution, units, real)
-            if values["dummies"] is not None:
-                self._noise.add_elements(visit, values["dummies"])
+            if values["cover"] is not None:
+                self._noise.add_elements(visit, values["cover"])
         self._keep(contribution if real else None, noise)
         kept = self._stride and (step % self._stride == 0 or "to" not in fields)  # the final model, whatever its step
         if kept and values["sent"] is not None:
@@ -198,7 +198,7 @@ class Collector:
             digest(contribution),
             real,
             units,
-            dummies,
+            cover,
             line,
             time_s,
             size,
@@ -223,7 +223,7 @@ class Collector:
         if self._rule.is_close(off):
             report.inexact_steps += 1
             return
-        text = "what it sent is not what it received plus its contribution, noise and dummies"
+        text = "what it sent is not what it received plus its contribution, noise and cover elements"
         report.conservation.add(self._finding(line, f"{text} (step {step}, off by {off:.6g})"))
 
     def _finding(self, line: int, text: str) -> Finding:
@@ -251,7 +251,7 @@ class Collector:
         if self._kept is not None and self._with_values:
             width = self._plan.task.dimension
             kept = [np.frombuffer(column, dtype=np.float64).reshape(-1, width).copy() for column in self._kept]
-        value, dummies = self._result_fields.get("value"), self._result_fields.get("dummies")
+        value, cover = self._result_fields.get("value"), self._result_fields.get("cover")
         return Logs(
             plan=self._plan,
             run=run,
@@ -272,7 +272,7 @@ class Collector:
             noise=self._noise.tally(),
             result_value=None if value is None else [item * self._unit for item in value],
             result_contributions=self._result_fields.get("contributions"),
-            result_dummies=sum(dummies) if isinstance(dummies, list) else dummies,
+            result_cover=sum(cover) if isinstance(cover, list) else cover,
             contributions=kept[0],
             noises=kept[1],
             models=self._models,

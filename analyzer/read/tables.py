@@ -55,7 +55,7 @@ SENT: Final = np.dtype(
         ("contribution", "u8"),
         ("real", "?"),
         ("units", "i4"),
-        ("dummies", "i4"),
+        ("cover", "i4"),
         ("line", "i4"),
         ("time", "f8"),
         ("size", "f8"),  # L2 norm of the contribution in data units, NaN when not logged
@@ -170,7 +170,7 @@ class NoiseTally:
     draws: Rows  # DRAW, in the order of each log
     scores: NDArray[np.float32]  # a row per draw (see ``draws``)
     bare: Sequence[tuple[int, int]]  # (user, sent row) where noise is claimed and none is logged
-    elements: Mapping[tuple[int, int], int]  # (user, bucket) -> uniform elements it added
+    elements: Mapping[tuple[int, int], int]  # (user, bucket) -> cover elements it added
 
 
 @dataclass(slots=True)
@@ -207,7 +207,7 @@ class Logs:
     noise: NoiseTally
     result_value: Sequence[float] | None
     result_contributions: int | None
-    result_dummies: int | None
+    result_cover: int | None
     contributions: Floats | None  # rows as ``sents``, in data units; None when not logged or too large to keep
     noises: Floats | None
     models: Mapping[int, Sequence[float]]  # SGD: some sent rows -> the model they sent

@@ -69,12 +69,12 @@ class NoiseCounter:
         self._user = -1
         self._units: dict[int, int] = {}
         self._noise: OrderedDict[int, Payload] = OrderedDict()
-        self._dummies: OrderedDict[int, Payload] = OrderedDict()
+        self._cover: OrderedDict[int, Payload] = OrderedDict()
 
     def open(self, user: int) -> None:
         """The visits that follow are ``user``'s."""
         self._user = user
-        self._units, self._noise, self._dummies = {}, OrderedDict(), OrderedDict()
+        self._units, self._noise, self._cover = {}, OrderedDict(), OrderedDict()
 
     def add(
         self, row: int, visit: int, noise: Payload | None, contribution: Payload | None, units: int, real: bool
@@ -118,11 +118,11 @@ class NoiseCounter:
             column.append(value)
         self._values.append(lie)
 
-    def add_elements(self, visit: int, dummies: Payload) -> None:
+    def add_elements(self, visit: int, cover: Payload) -> None:
         """Uniform elements of a line, less those an earlier line of its visit shows."""
-        earlier = self._dummies.get(visit)
-        _remember(self._dummies, visit, dummies)
-        drawn = dummies if earlier is None else [a - b for a, b in zip(dummies, earlier, strict=True)]
+        earlier = self._cover.get(visit)
+        _remember(self._cover, visit, cover)
+        drawn = cover if earlier is None else [a - b for a, b in zip(cover, earlier, strict=True)]
         if min(drawn) < 0:
             return
         for bucket, count in enumerate(drawn):

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from analyzer.checks.integrity import Run, uniform_elements
+from analyzer.checks.integrity import Run, cover_added
 from analyzer.read.tables import NOBODY, Bools, Floats, Ints
 from analyzer.reconstruct.lineage import contributions_per_user
 from network_dp.exposure import Observation, general, pure
@@ -30,7 +30,7 @@ class Increments:
     cycle: Numbers
     count: Ints  # contributions of ``user`` in ``cycle``, at least 1
     noise: Floats  # per cycle: full noises of others
-    elements: Ints  # per cycle: uniform elements that others added to a histogram of responses
+    elements: Ints  # per cycle: cover elements that others added to a histogram of responses
     number: Numbers  # per step of the branch: the cycle it lies in
 
     def answers(self) -> Floats:
@@ -52,7 +52,7 @@ class Observations:
         self._real = lineage.sents["real"][chain].astype(np.float64)
         units = lineage.sents["units"][chain].astype(np.int64)
         self._noise_before = np.concatenate([[0], np.cumsum(units)]) / plan.unit_count
-        self._elements_before = np.concatenate([[0], np.cumsum(uniform_elements(run))])
+        self._elements_before = np.concatenate([[0], np.cumsum(cover_added(run))])
         giving = np.flatnonzero(self._real)
         self._giving = giving[np.argsort(self._user[giving], kind="stable")]  # contributing steps by user, then time
         self._giver = self._user[self._giving]

@@ -1,6 +1,6 @@
 """eps of every pair when histograms are made by randomised response (THEORY.md#histograms).
 
-Each of u's answers lies in a window: among the other answers of one of v's cycles, and among its uniform elements. c
+Each of u's answers lies in a window: among the other answers of one of v's cycles, and among its cover elements. c
 answers of u in one cycle share it, 1/c each. Windows are disjoint, so their privacy losses compose. Answers in tokens
 off the accepted branch, and in the cycles those touch, may be seen several times: only their own lie hides them.
 

@@ -2,7 +2,7 @@
 
 Values are looked at once, while a log streams by, and only sums stay (``ValueReport``). Together with
 "what was sent is what was received" (lineage), step-by-step conservation gives the whole: the final token is, to the
-last bit, the sum of all contributions, noises and dummies of the accepted branch (THEORY.md#grid).
+last bit, the sum of all contributions, noises and cover elements of the accepted branch (THEORY.md#grid).
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class StepRule:
 
     def mismatch(self, received: Payload, step: int, fields: Mapping[str, Payload | None], real: bool) -> float:
         """0 when ``sent`` follows bit for bit; else the largest difference relative to the size of the token."""
-        parts = [fields["noise"], fields["contribution"] if real else None, fields["dummies"]]
+        parts = [fields["noise"], fields["contribution"] if real else None, fields["cover"]]
         sent = fields["sent"]
         assert sent is not None
         if self.exact:

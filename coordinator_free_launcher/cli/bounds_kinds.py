@@ -138,7 +138,7 @@ class Kind(ABC):
 
     @abstractmethod
     def answers(self, query: BoundsQuery, gamma: float) -> tuple[int, int]:
-        """Responses in the final token, and uniform elements beside them."""
+        """Responses in the final token, and cover elements beside them."""
 
 
 class RingKind(Kind):

@@ -24,7 +24,7 @@ EDGES: Final = 1000
 SPEED_S: Final = 3.0
 
 Key = tuple[Epoch, int]
-#: payload, contributions and dummies to one number of the estimate
+#: payload, contributions and cover elements to one number of the estimate
 Estimate = Callable[[Sequence[float], int, int], float | None]
 
 
@@ -45,7 +45,7 @@ class Room:
         self._trail: deque[tuple[int, int, int]] = deque(maxlen=TRAIL)
         self._real: dict[int, tuple[int, Key]] = {}  # user -> its last contribution: visit, where
         self._contributions = 0
-        self._dummies = 0
+        self._cover = 0
         self._points: list[tuple[int, float, float]] = []
         self._speed: deque[tuple[float, int]] = deque()
         self._events: deque[str] = deque(maxlen=EVENTS)
@@ -103,8 +103,8 @@ class Room:
         if fields["real"] and self._real.get(user, (None,))[0] != fields["visit"]:
             self._real[user] = (fields["visit"], key)
             self._contributions += 1
-        dummies = fields.get("dummies")
-        self._dummies += round(sum(dummies)) if dummies else 0  # counts of uniform elements, one a bucket
+        cover = fields.get("cover")
+        self._cover += round(sum(cover)) if cover else 0  # counts of cover elements, one a bucket
         if key >= self._at and (payload := fields.get("sent")):
             self._draw(payload)
 
@@ -125,7 +125,7 @@ class Room:
         )
         if self._estimate is None or not due or not self._contributions:
             return
-        value, std = self._estimate(payload, self._contributions, self._dummies), error_at(self._plan, self.step)
+        value, std = self._estimate(payload, self._contributions, self._cover), error_at(self._plan, self.step)
         if value is not None and std is not None:
             self._points = [*(point for point in self._points if point[0] < self.step), (self.step, value, std)]
 

@@ -193,8 +193,8 @@ def estimate_of(plan: Plan) -> Estimate | None:
 
     task = make_task(plan)
 
-    def estimate(payload: Sequence[float], contributions: int, dummies: int) -> float | None:
-        value = task.finish(np.array(payload, dtype=task.dtype), Tally(contributions, dummies))["value"]
+    def estimate(payload: Sequence[float], contributions: int, cover: int) -> float | None:
+        value = task.finish(np.array(payload, dtype=task.dtype), Tally(contributions, cover))["value"]
         return None if value is None else float(value[0])
 
     return estimate

@@ -27,7 +27,7 @@ def describe(plan: Plan, task: Task, data: LocalData, finished: Finished[Result]
     if not finished.token:
         return {**about, "value": None, "note": "the plan keeps the value with the last holder"}
     token: Token = decode_token(finished.token, dtype=task.dtype, dimension=task.dimension, ledger_size=ledger_size)
-    return {**about, **_estimate(plan, task, token.payload, Tally(token.contributions, token.dummies))}
+    return {**about, **_estimate(plan, task, token.payload, Tally(token.contributions, token.cover))}
 
 
 def describe_rounds(plan: Plan, task: Task, data: LocalData, payload: Payload, contributions: int) -> dict[str, Any]:

@@ -39,9 +39,9 @@ class AdditiveTask(ABC):
     dtype: Literal["int64", "float64"] = "int64"
     payload_max: float = ADDITION_LIMIT
     noise_every_visit = False
-    noise_only_is_dummy = False
-    opening_dummies = 0
-    closing_dummies = 0
+    noise_only_is_cover = False
+    opening_cover = 0
+    closing_cover = 0
 
     def __init__(self, plan: Plan, dimension: int) -> None:
         check_grid(plan)

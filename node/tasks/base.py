@@ -66,10 +66,10 @@ class LocalData:
 
 @dataclass(frozen=True)
 class Tally:
-    """What the token's header counts: real contributions, and uniformly random elements in their place."""
+    """What the token's header counts: real contributions, and cover elements in their place."""
 
     contributions: int
-    dummies: int
+    cover: int
 
 
 def require_full_noise(units: int, contribution: Payload | None) -> None:
@@ -86,9 +86,9 @@ class Task(Protocol):
     payload_max: float  # no coordinate of an honest walk is ever larger; `validate` lets three times as much pass
     quick: bool  # cheap enough to compute before the receipt is acknowledged; must not depend on the data
     noise_every_visit: bool  # True: each visit needs its own noise on every topology, False: the ring's rule may decide
-    noise_only_is_dummy: bool  # True: a visit past the cap adds one uniformly random element, counted as a dummy
-    opening_dummies: int  # random elements in `initial`
-    closing_dummies: int  # random elements in `closing`
+    noise_only_is_cover: bool  # True: a visit past the cap adds one cover element
+    opening_cover: int  # cover elements in `initial`
+    closing_cover: int  # cover elements in `closing`
 
     def prepare(self, table: Table) -> LocalData:
         """Check and clip the user's data, before the run (THEORY.md#blind-routing); DataError names file, row and
@@ -96,7 +96,7 @@ class Task(Protocol):
         ...
 
     def initial(self, source: Source) -> Payload:
-        """The payload the walk starts from: zeros, plus `opening_dummies` random elements."""
+        """The payload the walk starts from: zeros, plus `opening_cover` cover elements."""
         ...
 
     def draw(self, source: Source) -> Noise:
@@ -124,7 +124,7 @@ class Task(Protocol):
         ...
 
     def closing(self, source: Source) -> Payload | None:
-        """Random elements the last user adds before a release (THEORY.md#cover-elements), or None when the task has
+        """Cover elements the last user adds before a release (THEORY.md#cover-elements), or None when the task has
         none."""
         ...
 

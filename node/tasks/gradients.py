@@ -29,9 +29,9 @@ class GradientTask:
 
     dtype: Literal["int64", "float64"] = "float64"
     noise_every_visit = True
-    noise_only_is_dummy = False
-    opening_dummies = 0
-    closing_dummies = 0
+    noise_only_is_cover = False
+    opening_cover = 0
+    closing_cover = 0
 
     def __init__(self, plan: Plan, spec: SgdTask | ModelTask) -> None:
         if plan.noise.sigma is None:

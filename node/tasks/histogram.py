@@ -51,13 +51,13 @@ class ResponseHistogram:
 
     The contribution is the one-hot truth and the noise is the difference to what is said, so their sum is the
     response. The coins (lie or not, and which bucket) are drawn before the token arrives. On the ring R1 = ceil(gamma
-    (n-2)) uniform elements cover each end (THEORY.md#cover-elements).
+    (n-2)) cover elements hide each end (THEORY.md#cover-elements).
     """
 
     dtype: Literal["int64", "float64"] = "int64"
     payload_max: float = 1 << 51  # counts
     noise_every_visit = True
-    noise_only_is_dummy = True
+    noise_only_is_cover = True
 
     def __init__(self, plan: Plan, spec: HistogramTask) -> None:
         if plan.noise.gamma is None:
@@ -67,8 +67,8 @@ class ResponseHistogram:
         self.gamma = plan.noise.gamma
         self.dimension = spec.buckets
         self.quick = True
-        self.opening_dummies = 0 if plan.topology.drawn else cover_elements(self.gamma, plan.n)
-        self.closing_dummies = self.opening_dummies if plan.walk.release == "all" else 0
+        self.opening_cover = 0 if plan.topology.drawn else cover_elements(self.gamma, plan.n)
+        self.closing_cover = self.opening_cover if plan.walk.release == "all" else 0
 
     def prepare(self, table: Table) -> LocalData:
         buckets, clipped = bucket_indices(table, self.dimension)
@@ -81,7 +81,7 @@ class ResponseHistogram:
         return LocalData(buckets, None, clipped, len(buckets))
 
     def initial(self, source: Source) -> Payload:
-        return self._uniform_elements(self.opening_dummies, source)
+        return self._drawn_cover(self.opening_cover, source)
 
     def draw(self, source: Source) -> Noise:
         """One row: the coin of the response, and the uniform element to add instead past the cap."""
@@ -114,19 +114,19 @@ class ResponseHistogram:
         return add(received, contribution, noise)
 
     def closing(self, source: Source) -> Payload | None:
-        return self._uniform_elements(self.closing_dummies, source) if self.closing_dummies else None
+        return self._drawn_cover(self.closing_cover, source) if self.closing_cover else None
 
     def finish(self, payload: Payload, tally: Tally) -> Mapping[str, Any]:
         return histogram_estimate(debias(payload, self.gamma, tally), tally)
 
-    def _uniform_elements(self, count: int, source: Source) -> NDArray[np.int64]:
+    def _drawn_cover(self, count: int, source: Source) -> NDArray[np.int64]:
         return np.bincount(uniform_below(self.dimension, count, source), minlength=self.dimension).astype(np.int64)
 
 
 def debias(counts: Payload, gamma: float, tally: Tally) -> NDArray[np.float64]:
-    """h_l = (tau_l - (gamma N + R) / L) / (1 - gamma) after N responses and R uniform elements
+    """h_l = (tau_l - (gamma N + R) / L) / (1 - gamma) after N responses and R cover elements
     (THEORY.md#debiasing)."""
-    uniform_share = (gamma * tally.contributions + tally.dummies) / len(counts)
+    uniform_share = (gamma * tally.contributions + tally.cover) / len(counts)
     return (counts.astype(np.float64) - uniform_share) / (1 - gamma)
 
 
@@ -137,7 +137,7 @@ def histogram_estimate(counts: NDArray[np.float64], tally: Tally) -> dict[str, A
         "value": shares,
         "counts": counts.tolist(),
         "contributions": tally.contributions,
-        "dummies": tally.dummies,
+        "cover": tally.cover,
     }
 
 

@@ -74,7 +74,7 @@ class Evidence:
         self._contexts = contexts
         self._task = task
         self._additive = not isinstance(task, Sgd)
-        self._gaussian = not task.noise_only_is_dummy  # a truthful response adds nothing to the truth
+        self._gaussian = not task.noise_only_is_cover  # a truthful response adds nothing to the truth
         self.eras = [0] * len(contexts)
         self.sent: dict[str, Sent] = {}  # by tag
         self.finishes: dict[Visit, Sent] = {}
@@ -204,16 +204,16 @@ class Evidence:
         fields = record.fields
         if self._gaussian and fields["units"] and not any(fields.get("noise") or ()):
             raise ViolationError(f"visit {key} claims {fields['units']} noise components, and adds nothing")
-        drawn = (fields.get("noise"), fields.get("dummies") if record.kind == "sent" else None)
+        drawn = (fields.get("noise"), fields.get("cover") if record.kind == "sent" else None)
         known = self._noise.setdefault((key, self.eras[key[0]], fields["units"]), drawn)
         same = known == drawn or (record.kind == "finish" and known[0] == drawn[0])
         if not same:
             raise ViolationError(f"noise redrawn for visit {key}: {known} then {drawn}")
 
     def _adds_up(self, user: int, visit: _Visit, record: view.Record) -> None:
-        """received + contribution + noise + dummies = sent, to the last bit."""
+        """received + contribution + noise + cover = sent, to the last bit."""
         fields = record.fields
-        parts = [fields.get(name) for name in ("contribution", "noise", "dummies")]
+        parts = [fields.get(name) for name in ("contribution", "noise", "cover")]
         received, sent = visit.received, fields.get("sent")
         assert received is not None
         if self._additive:

@@ -39,7 +39,7 @@ class Visit:
 
     @property
     def parts(self) -> list[list[int]]:
-        return [self.left[part] for part in ("contribution", "noise", "dummies") if self.left.get(part) is not None]
+        return [self.left[part] for part in ("contribution", "noise", "cover") if self.left.get(part) is not None]
 
 
 class Ran:

@@ -74,7 +74,7 @@ def result(ctx: Context, state: State, inputs: Inputs) -> str:
         "result",
         epoch=epoch_pair(state.durable.accepted),
         contributions=contributions,
-        dummies=0,
+        cover=0,
         **value,
         time=inputs.wall_time,
     )

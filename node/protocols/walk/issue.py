@@ -16,7 +16,7 @@ def start_walk(ctx: Context, state: State, epoch: Epoch, inputs: Inputs) -> Step
     state = state._replace(durable=durable, watch_at=inputs.now + ctx.timing.lease_s)
     begun = ctx.worker.begin(inputs.supply)
     # Random elements are for the first contributor to add: this user may be the next to look at what it sent.
-    blank = begun.payload if begun.dummies is None else begun.payload - begun.dummies
+    blank = begun.payload if begun.cover is None else begun.payload - begun.cover
     token = Token(blank, 0, 0, 0, ctx.rule.blank_ledger(ctx.n))
     first, raw = ctx.topology.first_step, token.encode()
     if ctx.topology.may_hold(ctx.me, first):

@@ -208,7 +208,7 @@ class Draft(NamedTuple):
     contribution: Payload | None
     supply: Any | None  # its noise, once a hop owed some
     contributions_before: int
-    opening: Payload | None  # random elements the first contributor added, already in ``received``
+    opening: Payload | None  # cover elements the first contributor added, already in ``received``
 
 
 class AtBoot(NamedTuple):
@@ -316,8 +316,8 @@ class Mixed(NamedTuple):
 
     payload: Payload
     noise: Payload | None
-    dummies: Payload | None
-    n_dummies: int
+    cover: Payload | None
+    n_cover: int
 
 
 class Worker(Protocol):

@@ -61,14 +61,14 @@ class Token(NamedTuple):
 
     payload: Payload
     contributions: int
-    dummies: int
+    cover: int
     noise_units: int
     ledger: tuple[int, ...]
 
     def head(self) -> bytes:
         """The bytes in front of the payload's."""
         payload, ledger = self.payload, self.ledger
-        counts = (self.contributions, self.dummies, self.noise_units)
+        counts = (self.contributions, self.cover, self.noise_units)
         return _layout(len(ledger)).pack(_MAGIC, _kind(payload), *counts, len(ledger), payload.size, *ledger)
 
     def encode(self) -> bytes:
@@ -109,29 +109,29 @@ class TokenBuffer:
 
 def decode_token(data: Octets, *, dtype: str, dimension: int, ledger_size: int) -> Token:
     """Strictly the token this run expects, or ``TokenError``."""
-    contributions, dummies, units, ledger = _counts(data, dtype, dimension, ledger_size)
+    contributions, cover, units, ledger = _counts(data, dtype, dimension, ledger_size)
     start = _layout(ledger_size).size
     if len(data) != start + 8 * dimension:
         raise TokenError("token of another length")
     payload = np.frombuffer(data, dtype=_NAMED[dtype], offset=start)
     if dtype == "float64" and not bool(np.isfinite(payload).all()):
         raise TokenError("token with a number that is not finite")
-    return Token(payload, contributions, dummies, units, ledger)
+    return Token(payload, contributions, cover, units, ledger)
 
 
 def _counts(data: Octets, dtype: str, dimension: int, ledger_size: int) -> tuple[int, int, int, tuple[int, ...]]:
-    """Contributions, random elements, noise components and ledger."""
+    """Contributions, cover elements, noise components and ledger."""
     layout = _layout(ledger_size)
     if len(data) < layout.size:
         raise TokenError("token too short")
-    magic, kind, contributions, dummies, units, n_ledger, size, *ledger = layout.unpack_from(data)
+    magic, kind, contributions, cover, units, n_ledger, size, *ledger = layout.unpack_from(data)
     if magic != _MAGIC or kind not in _DTYPES or _NAMES[kind] != dtype:
         raise TokenError("token of another format")
-    if max(contributions, dummies, units) > _MOST:
+    if max(contributions, cover, units) > _MOST:
         raise TokenError("token with a count that no walk reaches")
     if n_ledger != ledger_size or size != dimension:
         raise TokenError("token of another shape")
-    return contributions, dummies, units, tuple(ledger)
+    return contributions, cover, units, tuple(ledger)
 
 
 def hop_tag(key: bytes, run_id: str, hop: Hop, token_digest: bytes) -> str:

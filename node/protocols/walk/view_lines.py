@@ -35,6 +35,6 @@ def result_line(ctx: Context, epoch: Epoch, token: Token | None, inputs: Inputs)
         epoch=list(epoch),
         value=token.payload.tolist() if ctx.log_values else None,
         contributions=token.contributions,
-        dummies=token.dummies,
+        cover=token.cover,
         time=inputs.wall_time,
     )

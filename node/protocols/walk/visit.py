@@ -33,7 +33,7 @@ from node.protocols.walk.state import (
 )
 from node.protocols.walk.values import Hop, Octets, Payload, Token, TokenBuffer, TokenError, decode_token, hop_tag
 
-MOST_COUNTED = 1 << 60  # contributions, random elements or noise components in a token: none of a walk comes near it
+MOST_COUNTED = 1 << 60  # contributions, cover elements or noise components in a token: none of a walk comes near it
 
 
 def read_token(ctx: Context, data: Octets) -> Token:
@@ -50,7 +50,7 @@ def read_arrival(ctx: Context, data: Octets, step: int) -> Token:
     So the limits are twice as wide at the end of a walk as at its start, where they hold all that honest users ever
     add: a token made to be just too large fits nobody, instead of growing in one user's hands until it fits nobody."""
     token, part = decode_token(data, **ctx.shape), step / ctx.total
-    small = max(token.contributions, token.dummies, token.noise_units) <= MOST_COUNTED * (1.0 + part)
+    small = max(token.contributions, token.cover, token.noise_units) <= MOST_COUNTED * (1.0 + part)
     if not small or not ctx.worker.fits(token.payload, part) or not plausible(ctx, token, step):
         raise TokenError("token outside the plan's bounds")
     return token
@@ -128,17 +128,17 @@ def next_index(ctx: Context, durable: Durable, hop: Hop) -> int:
 
 
 def _opened(ctx: Context, token: Token, inputs: Inputs) -> tuple[Token, Payload | None]:
-    """The first contributor adds the random elements that cover its short window, and says which
+    """The first contributor adds the cover elements of its short window, and says which
     (THEORY.md#cover-elements).
 
     Its own, whoever sent the empty token: elements that the next receiver drew itself would hide nothing from it."""
     if token.contributions:
         return token, None
     begun = ctx.worker.begin(inputs.supply)
-    if begun.dummies is None:
+    if begun.cover is None:
         return token, None
-    payload = token.payload + begun.dummies
-    return token._replace(payload=payload, dummies=token.dummies + begun.n_dummies), begun.dummies
+    payload = token.payload + begun.cover
+    return token._replace(payload=payload, cover=token.cover + begun.n_cover), begun.cover
 
 
 def is_capped(ctx: Context, durable: Durable) -> bool:
@@ -205,8 +205,8 @@ def _compose(ctx: Context, state: State, draft: Draft, route: Route, inputs: Inp
         out = None if sheet is None else sheet.payload
         mixed = ctx.worker.mix(payload, contribution, draft.supply, units, step, closing, out)
     if draft.opening is not None:
-        dummies = draft.opening if mixed.dummies is None else draft.opening + mixed.dummies
-        mixed = mixed._replace(dummies=dummies)
+        cover = draft.opening if mixed.cover is None else draft.opening + mixed.cover
+        mixed = mixed._replace(cover=cover)
     token = extend(ctx, received, mixed, units, real)
     counts = _counts(durable, custody, draft.contributions_before + int(real), route.next, real)
     return route_to(
@@ -260,7 +260,7 @@ def extend(ctx: Context, base: Token, mixed: Mixed, units: int, real: bool) -> T
     """The public counts of the outgoing token; W_me is W just after this hop."""
     total = base.noise_units + units
     ledger = _with(base.ledger, ctx.me, total) if ctx.rule.by_ledger else base.ledger
-    return Token(mixed.payload, base.contributions + int(real), base.dummies + mixed.n_dummies, total, ledger)
+    return Token(mixed.payload, base.contributions + int(real), base.cover + mixed.n_cover, total, ledger)
 
 
 def _with(ledger: tuple[int, ...], user: int, seen: int) -> tuple[int, ...]:
@@ -298,7 +298,7 @@ def _top_up(ctx: Context, state: State, custody: Planned, route: Route, inputs: 
         real=custody.real,
         units=custody.units + units,
         contribution=contribution,
-        mixed=Mixed(token.payload, merged["noise"], merged["dummies"], 0),
+        mixed=Mixed(token.payload, merged["noise"], merged["cover"], 0),
     )
 
 
@@ -312,7 +312,7 @@ def _reread(ctx: Context, state: State, custody: Planned, token: Token, route: R
 
 
 def _parts(mixed: Mixed) -> tuple[tuple[str, Payload | None], ...]:
-    return (("noise", mixed.noise), ("dummies", mixed.dummies))
+    return (("noise", mixed.noise), ("cover", mixed.cover))
 
 
 def _sum(logged: list[int] | list[float] | None, extra: Payload | None, token: Token) -> Payload | None:
@@ -348,7 +348,7 @@ def route_to(
         "visit": custody.visit,
         "real": real,
         "units": units,
-        **values(ctx, dummies=mixed.dummies, contribution=contribution, noise=mixed.noise, sent=token.payload),
+        **values(ctx, cover=mixed.cover, contribution=contribution, noise=mixed.noise, sent=token.payload),
         "time": inputs.wall_time,
     }
     was = (custody.hop, custody.visit, custody.cause, custody.visited)

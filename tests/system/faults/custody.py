@@ -130,7 +130,7 @@ def _adds_up(town: Harness, visit: Record, sent: Record) -> bool:
     if isinstance(town.plan.task, SgdTask):
         return True
     fields = sent.fields
-    parts = [visit.fields["received"], fields["noise"], fields.get("dummies")]
+    parts = [visit.fields["received"], fields["noise"], fields.get("cover")]
     parts += [fields["contribution"]] if fields["real"] else []
     columns = zip(*(part for part in parts if part is not None), strict=True)
     return [sum(column) for column in columns] == fields["sent"]

@@ -83,7 +83,7 @@ def _source(views: dict[str, list[Record]], user: str, visit: Record) -> tuple[s
 
 def _added(hop: Hop) -> Any:
     fields = hop.sent.fields
-    parts = [fields["noise"], fields.get("dummies"), fields["contribution"] if fields["real"] else None]
+    parts = [fields["noise"], fields.get("cover"), fields["contribution"] if fields["real"] else None]
     return sum((np.array(part, dtype=object) for part in parts if part is not None), start=_nothing(hop))
 
 

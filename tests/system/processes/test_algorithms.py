@@ -84,10 +84,10 @@ def check_contributions_are_the_data(ran: Ran, rows: dict[str, Any]) -> None:
 def tally_of(ran: Ran) -> Any:
     from node.tasks import Tally
 
-    dummies = 0
+    cover = 0
     if not isinstance(ran.task, AdditiveTask) and ran.task.dtype == "int64":
-        dummies = sum(sum(visit.left["dummies"] or []) for visit in ran.walk)
-    return Tally(sum(visit.left["real"] for visit in ran.walk), dummies)
+        cover = sum(sum(visit.left["cover"] or []) for visit in ran.walk)
+    return Tally(sum(visit.left["real"] for visit in ran.walk), cover)
 
 
 @pytest.mark.parametrize("walk", [RING, COMPLETE], ids=["ring", "complete"])

@@ -55,13 +55,13 @@ def test_a_spread_ring_adds_a_full_noise_first_and_a_share_at_every_hop(tmp_path
     assert [visit.left["units"] for visit in ran.walk] == [full, 1, 1, 1, 1, 1, 1, full]
 
 
-def test_response_rings_open_and_close_with_uniform_elements(tmp_path: Path) -> None:
+def test_response_rings_open_and_close_with_cover_elements(tmp_path: Path) -> None:
     gamma, n = 0.5, 4
     histogram = {"kind": "histogram", "buckets": 3}
     ran = _ran(tmp_path, n, {"topology": "ring", "rounds": 2}, noise={"gamma": gamma}, task=histogram)
     at_each_end = math.ceil(gamma * (n - 2))
-    dummies = [sum(visit.left["dummies"] or [0]) for visit in ran.walk]
-    assert dummies == [at_each_end, *[0] * (2 * n - 2), at_each_end]
+    cover = [sum(visit.left["cover"] or [0]) for visit in ran.walk]
+    assert cover == [at_each_end, *[0] * (2 * n - 2), at_each_end]
 
 
 def test_past_the_contribution_cap_a_visit_adds_noise_only(tmp_path: Path) -> None:
@@ -104,7 +104,7 @@ def test_a_response_past_the_cap_is_one_uniform_element(tmp_path: Path) -> None:
     )
     capped = [visit for visit in ran.steps if not visit.left["real"]]
     assert len(capped) >= 12
-    assert all(sum(visit.left["dummies"]) == 1 for visit in capped)
+    assert all(sum(visit.left["cover"]) == 1 for visit in capped)
 
 
 def test_the_edge_cap_bounds_real_contributions_towards_each_next_user(tmp_path: Path) -> None:

@@ -152,7 +152,7 @@ def test_a_ring_of_responses_costs_what_its_plan_promises(tmp_path):
 
 
 def test_a_ring_with_too_few_answers_is_neither_right_nor_wrong(tmp_path):
-    """The plan counts on 40 users; two alone answer, so a window is one answer without uniform elements."""
+    """The plan counts on 40 users; two alone answer, so a window is one answer without cover elements."""
     text = plan_text("ring", 40, 4, task=HISTOGRAM, noise="gamma = 0.9")
     write_run(tmp_path, text, 1, Faults(dead=frozenset(range(2, 40))))
     analysis = analysis_of(tmp_path)

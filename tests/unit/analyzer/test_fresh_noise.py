@@ -268,8 +268,8 @@ def test_elements_of_one_user_in_one_bucket_are_found(tmp_path):
     write_run(tmp_path, text, 1)
     lines = tamper.read(tmp_path, "user-2")
     for line in lines:
-        if line["kind"] in ("sent", "finish") and line["dummies"]:
-            line["dummies"] = [1, 0, 0, 0]
+        if line["kind"] in ("sent", "finish") and line["cover"]:
+            line["cover"] = [1, 0, 0, 0]
     tamper.rewrite(tmp_path, "user-2", lines)
     check = verdicts(tmp_path)["elements"]
     assert check.status is Status.FAIL and "user-2" in accused(check)

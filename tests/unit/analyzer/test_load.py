@@ -128,9 +128,9 @@ def test_an_absurd_header_is_refused(run, field, value):
     refused(run, r"user-2/state/view\.jsonl:1: ")
 
 
-def test_more_uniform_elements_than_a_run_can_hold_are_refused(run):
-    line = tamper.change(run, "user-2", "sent", 1, lambda line: line.update(dummies=[2**40]))
-    assert refused(run, "uniform elements").line == line
+def test_more_cover_elements_than_a_run_can_hold_are_refused(run):
+    line = tamper.change(run, "user-2", "sent", 1, lambda line: line.update(cover=[2**40]))
+    assert refused(run, "cover elements").line == line
 
 
 def test_a_log_of_another_plan_is_refused(run, tmp_path):

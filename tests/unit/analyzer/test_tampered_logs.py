@@ -239,8 +239,8 @@ def test_missing_cover_elements_of_a_ring_histogram_are_found(tmp_path):
     write_run(tmp_path, plan_text("ring", 6, 4, task=HISTOGRAM, noise="gamma = 0.3"), 1)
 
     def edit(x):
-        x["sent"] = [a - b for a, b in zip(x["sent"], x["dummies"], strict=True)]
-        x["dummies"] = None
+        x["sent"] = [a - b for a, b in zip(x["sent"], x["cover"], strict=True)]
+        x["cover"] = None
 
     line = tamper.change(tmp_path, "user-0", "sent", 0, edit)
     assert ("user-0", line) in pointed_at(check_of(tmp_path, "cover"))

@@ -40,7 +40,7 @@ class EndsTwice(Walk):
             "visit": self.visits[issuer],
             "real": False,
             "units": self.plan.unit_count,
-            "dummies": None,
+            "cover": None,
             "contribution": None,
             "noise": noise,
             "sent": self.mix(1, noise, None, None),
@@ -119,7 +119,7 @@ def test_elements_of_who_only_started_do_not_cover_the_first_answer(tmp_path: Pa
     first = tamper.read(tmp_path / "run", "user-0")
     second = tamper.read(tmp_path / "run", "user-1")
     visit, sent = tamper.nth(first, "visit", 0), tamper.nth(first, "sent", 0)
-    dummies = first[sent]["dummies"]
+    cover = first[sent]["cover"]
     start = {**first[visit], "step": 0, "visit": 1}
     issued = {
         **first[sent],
@@ -130,15 +130,15 @@ def test_elements_of_who_only_started_do_not_cover_the_first_answer(tmp_path: Pa
         "units": 0,
         "contribution": None,
         "noise": None,
-        "sent": dummies,
+        "sent": cover,
         "visit": 1,
     }
     for line in second:
         if "visit" in line:
             line["visit"] += 1
     tamper.rewrite(tmp_path / "run", "user-1", [*second[:2], start, issued, *second[2:]])
-    first[visit] |= {"cause": "handoff", "from": "user-1", "tag": "0" * 64, "received": dummies}
-    first[sent]["dummies"] = None
+    first[visit] |= {"cause": "handoff", "from": "user-1", "tag": "0" * 64, "received": cover}
+    first[sent]["cover"] = None
     tamper.rewrite(tmp_path / "run", "user-0", first)
     found = {check.id: check for check in analyze([tmp_path / "run"]).checks}
     assert found["conservation"].status is Status.PASS and found["links"].status is Status.PASS

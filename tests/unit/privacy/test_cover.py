@@ -42,12 +42,12 @@ def started_by_vote(me: User) -> Handoff:
 def test_who_starts_by_vote_knows_no_element_that_covers_the_first_answer(ring) -> None:
     first, issuer = ring[ring[0].ctx.start], ring[ring[0].ctx.start + 1]
     handoff = started_by_vote(issuer)
-    assert read_token(issuer.ctx, handoff.token).dummies == 0
+    assert read_token(issuer.ctx, handoff.token).cover == 0
     assert isinstance(first.take(issuer.ctx.me, handoff.hop, handoff.token), Accepted)
     custody = first.state.durable.custody
     token = read_token(first.ctx, custody.out)
     assert custody.next == issuer.ctx.me  # who started sees one answer, among elements of somebody else
-    assert (token.contributions, token.dummies, int(token.payload.sum())) == (1, R1, 1 + R1)
+    assert (token.contributions, token.cover, int(token.payload.sum())) == (1, R1, 1 + R1)
 
 
 def test_the_starter_covers_its_own_first_answer(ring) -> None:
@@ -56,7 +56,7 @@ def test_the_starter_covers_its_own_first_answer(ring) -> None:
     starter.feed(Begin())
     starter.located()
     token = read_token(starter.ctx, starter.state.durable.custody.out)
-    assert (token.contributions, token.dummies, int(token.payload.sum())) == (1, R1, 1 + R1)
+    assert (token.contributions, token.cover, int(token.payload.sum())) == (1, R1, 1 + R1)
 
 
 def test_a_later_answer_brings_no_elements(ring) -> None:
@@ -65,7 +65,7 @@ def test_a_later_answer_brings_no_elements(ring) -> None:
     first.take(second.ctx.me, Hop((0, start), 1), _blank(first))
     second.take(start, Hop((0, start), 2), first.state.durable.custody.out)
     token = read_token(second.ctx, second.state.durable.custody.out)
-    assert (token.contributions, token.dummies) == (2, R1)
+    assert (token.contributions, token.cover) == (2, R1)
 
 
 def test_a_restart_before_the_first_answer_left_still_covers_it(ring) -> None:
@@ -80,7 +80,7 @@ def test_a_restart_before_the_first_answer_left_still_covers_it(ring) -> None:
     work = again.all(Compute)[0]
     again.feed(Computed(worker.contribute(work.payload, work.contribution), work.visit))
     token = read_token(again.ctx, again.state.durable.custody.out)
-    assert (token.contributions, token.dummies, int(token.payload.sum())) == (1, R1, 1 + R1)
+    assert (token.contributions, token.cover, int(token.payload.sum())) == (1, R1, 1 + R1)
 
 
 def _blank(me: User) -> bytes:

@@ -130,7 +130,7 @@ def test_records_are_taken_in_the_order_of_the_walk_however_the_files_were_read(
     walk = ring_walk(8)
     late = [(name, record) for name, record in walk if name == "u1"]
     early = [(name, record) for name, record in walk if name != "u1"]
-    room = Room(plan_of(), lambda payload, contributions, dummies: payload[0] / contributions)
+    room = Room(plan_of(), lambda payload, contributions, cover: payload[0] / contributions)
     room.read(early, 0.0)
     assert room.picture()["trail"] == []
     room.read(late, 0.2)
@@ -203,7 +203,7 @@ def test_a_graph_is_drawn_by_its_edges_a_complete_one_is_not() -> None:
 
 def test_a_long_run_keeps_a_bounded_picture() -> None:
     plan = plan_of(length=500)
-    room = Room(plan, lambda payload, contributions, dummies: payload[0] / contributions)
+    room = Room(plan, lambda payload, contributions, cover: payload[0] / contributions)
     for step, (name, record) in enumerate(ring_walk(2000)):
         room.read([(name, record)], step / 100)
     room.read([], 100.0)

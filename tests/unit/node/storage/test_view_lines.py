@@ -23,5 +23,5 @@ def test_numbers_and_names_come_back_exactly(numbers: list[float], time: float, 
 
 
 def test_a_number_that_is_not_finite_is_no_number() -> None:
-    line = view.encode("result", epoch=[0, 1], value=[float("nan"), float("inf")], contributions=1, dummies=0)
+    line = view.encode("result", epoch=[0, 1], value=[float("nan"), float("inf")], contributions=1, cover=0)
     assert json.loads(line)["value"] == [None, None]

@@ -1,4 +1,4 @@
-"""Histograms: debiasing on counts, coins before data, dummies at the ends of a ring, one-hot Gaussian sums."""
+"""Histograms: debiasing on counts, coins before data, cover elements at the ends of a ring, one-hot Gaussian sums."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ def walk(task: Task, truths: list[int | None], seed: bytes) -> tuple[np.ndarray,
     """One visit per entry; None is a user past its cap."""
     source = SeededSource(seed)
     payload = task.initial(source)
-    dummies = task.opening_dummies
+    cover = task.opening_cover
     for step, truth in enumerate(truths, start=1):
         noise = task.draw(source)
         value = None if truth is None else task.contribution(payload, task.prepare(table_of([truth])), 1)
         payload = task.apply(payload, value, task.noise_sum(noise, 1, value), step)
         task.validate(payload)
-        dummies += int(truth is None and task.noise_only_is_dummy)
+        cover += int(truth is None and task.noise_only_is_cover)
     closing = task.closing(source)
     if closing is not None:
         payload = task.apply(payload, None, closing, len(truths))
-        dummies += task.closing_dummies
-    return payload, Tally(sum(t is not None for t in truths), dummies)
+        cover += task.closing_cover
+    return payload, Tally(sum(t is not None for t in truths), cover)
 
 
 def test_debiasing_is_unbiased_on_the_expected_counts() -> None:
@@ -45,7 +45,7 @@ def test_debiasing_is_unbiased_on_the_expected_counts() -> None:
 
 
 @pytest.mark.parametrize("topology", ["ring", "complete"])
-def test_the_estimate_is_unbiased_with_dummies_and_capped_visits(make_plan: MakePlan, topology: str) -> None:
+def test_the_estimate_is_unbiased_with_cover_elements_and_capped_visits(make_plan: MakePlan, topology: str) -> None:
     task = make_task(make_plan(HISTOGRAM, RR, n=20, topology=topology))
     truths = [0] * 12 + [1] * 5 + [2] * 3 + [None] * 4
     runs = [walk(task, truths, b"%d" % i) for i in range(400)]
@@ -57,7 +57,7 @@ def test_the_estimate_is_unbiased_with_dummies_and_capped_visits(make_plan: Make
 def test_every_visit_adds_exactly_one_element(make_plan: MakePlan) -> None:
     task = make_task(make_plan(HISTOGRAM, RR, n=20, topology="ring"))
     payload, tally = walk(task, [3] * 30 + [None] * 5, b"one")
-    # R1 = ceil(0.4 * 18) = 8 uniform elements at each end.
+    # R1 = ceil(0.4 * 18) = 8 cover elements at each end.
     assert tally == Tally(30, 8 + 5 + 8)
     assert int(payload.sum()) == 30 + 21
 
@@ -66,11 +66,11 @@ def test_every_visit_adds_exactly_one_element(make_plan: MakePlan) -> None:
     ("topology", "release", "opening", "closing"),
     [("ring", "all", 8, 8), ("ring", "holder", 8, 0), ("complete", "all", 0, 0)],
 )
-def test_dummies_cover_the_ends_of_a_ring_only(
+def test_cover_elements_hide_the_ends_of_a_ring_only(
     make_plan: MakePlan, topology: str, release: str, opening: int, closing: int
 ) -> None:
     task = make_task(make_plan(HISTOGRAM, RR, n=20, topology=topology, release=release))
-    assert (task.opening_dummies, task.closing_dummies) == (opening, closing)
+    assert (task.opening_cover, task.closing_cover) == (opening, closing)
     assert int(task.initial(SeededSource(b"")).sum()) == opening
     last = task.closing(SeededSource(b""))
     assert (0 if last is None else int(last.sum())) == closing

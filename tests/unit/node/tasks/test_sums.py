@@ -127,7 +127,7 @@ def test_forwarding_changes_nothing(make_plan: MakePlan) -> None:
 
 
 def test_mean_divides_by_the_contributions_that_were_made(make_plan: MakePlan) -> None:
-    estimate = make_task(make_plan(MEAN, GAUSS)).finish(np.array([3 << 16]), Tally(contributions=4, dummies=0))
+    estimate = make_task(make_plan(MEAN, GAUSS)).finish(np.array([3 << 16]), Tally(contributions=4, cover=0))
     assert estimate["value"] == estimate["mean"] == [0.75]
     assert estimate["sum_over_users"] == [3.75]
 

@@ -188,7 +188,7 @@ EDGES: tuple[dict[str, Any], ...] = (
     {"payload": 2**61 + 2**60 + 2**59},
     {"noise_units": 2**62},
     {"contributions": 2**62},
-    {"dummies": 2**62},
+    {"cover": 2**62},
 )
 
 

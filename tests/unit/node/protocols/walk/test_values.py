@@ -57,7 +57,7 @@ def test_a_token_ends_where_a_number_may_end(size: int) -> None:
     assert (np.frombuffer(place, np.uint8).ctypes.data + size) % 8 == 0
 
 
-@pytest.mark.parametrize("field", ["contributions", "dummies", "noise_units"])
+@pytest.mark.parametrize("field", ["contributions", "cover", "noise_units"])
 def test_a_count_that_could_not_be_added_to_is_refused(field: str) -> None:
     """A peer's token must not end its receiver: the next one's counts have to fit into 64 bits."""
     honest = Token(np.zeros(1, np.int64), 0, 0, 0, (0,) * 3)
