@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import sys
+import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any, Generic
@@ -41,6 +42,7 @@ log = logging.getLogger("node.runtime")
 RETRY_RESULT_S = 1.0
 PROGRESS_EVERY_S = 0.1
 WRITE_AFTER_S = 0.05
+TIMER_S = 0.001  # of the event loop's timers; uvloop's clock is no finer, and stands still within a turn
 
 
 _AT_ONCE: Mapping[str, Any] = {"eager_start": True} if sys.version_info >= (3, 12) else {}
@@ -69,7 +71,7 @@ class Runtime(Generic[State]):
         self._running = False
         self._waiting: dict[int, asyncio.Future[Any]] = {}
         self._ticket = 0
-        self._timer: asyncio.TimerHandle | None = None
+        self._timer: asyncio.Handle | None = None
         self._timer_at = 0.0
         self._told, self._tell_at = -1, 0.0
         self._writing: asyncio.TimerHandle | None = None
@@ -122,7 +124,7 @@ class Runtime(Generic[State]):
 
     def admits(self, peer: int, begun: Any) -> bool:
         """May this long message, of which the first bytes have come, have room in memory?"""
-        return self._machine.admits(self._state, peer, begun, self._loop.time())
+        return self._machine.admits(self._state, peer, begun, time.monotonic())
 
     def _safely(self, event: Any) -> None:
         """A transition that raised is void. A peer's request is then refused; of anything else this user ends."""
@@ -146,7 +148,7 @@ class Runtime(Generic[State]):
             self.stopped.set_exception(error)
 
     def _transition(self, event: Any) -> None:
-        now = self._loop.time()
+        now = time.monotonic()
         after, effects = self._machine.step(self._state, event, now)
         if effects and isinstance(effects[0], Persist):
             try:
@@ -263,13 +265,20 @@ class Runtime(Generic[State]):
                 return
             self._timer.cancel()
         # Kept apart: uvloop's handle of a time that has passed does not know its time.
-        self._timer, self._timer_at = self._loop.call_at(wake_at, self._tick), wake_at
+        left_s = max(0.0, wake_at - time.monotonic())
+        self._timer, self._timer_at = self._loop.call_later(left_s - left_s % TIMER_S, self._tick), wake_at
 
     def _tick(self) -> None:
+        """The rest of a wait, too short for a timer, is slept: turning the event loop until it is over costs more than
+        all else in a round. What has come meanwhile goes first."""
         self._timer = None
         wake_at = self._machine.wake_at(self._state)
-        if wake_at is not None and wake_at <= self._loop.time():
+        left_s = TIMER_S if wake_at is None else wake_at - time.monotonic()
+        if left_s <= 0.0:
             self.feed(Tick())
+        elif left_s < TIMER_S:
+            time.sleep(left_s)
+            self._timer = self._loop.call_soon(self._tick)
         else:
             self._set_timer()
 

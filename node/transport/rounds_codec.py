@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from node.protocols.rounds.labels import POINT_BYTES, Label
+from node.protocols.rounds.labels import POINT_BYTES
 from node.protocols.rounds.messages import BATCH, Answer, Batch, Block, Call, Outcome, Request, Shuffle, Taken, Want
 from node.protocols.rounds.pads import LIFE_BYTES
 from node.transport.codec import Frame, WireError, message_in
@@ -19,7 +19,6 @@ from node.wire.v1 import rounds_pb2 as pb
 SERVICE: Final[str] = pb.DESCRIPTOR.services_by_name["Rounds"].full_name
 _MEMBER: Final = struct.Struct(f"<I{LIFE_BYTES}s")
 _USER: Final = struct.Struct("<I")
-_LABEL_BYTES: Final = 2 * POINT_BYTES
 _OVERHEAD_BYTES: Final = 4096  # of a message beside its blocks, labels and roll
 
 
@@ -32,7 +31,7 @@ class Sizes:
 
     @property
     def message_bytes_max(self) -> int:
-        batch = self.n * (BATCH * _LABEL_BYTES + _USER.size)
+        batch = (self.n + 1) * (BATCH * POINT_BYTES + _USER.size)
         return 2 * self.block_bytes + self.n * _MEMBER.size + batch + _OVERHEAD_BYTES
 
 
@@ -155,7 +154,7 @@ class RoundsCodec:
         if len(crowd_bytes) % _USER.size or len(crowd_bytes) > self._sizes.n * _USER.size or len(lists) > BATCH:
             raise WireError("a batch of the wrong size")
         crowd = tuple(self._user(user) for (user,) in _USER.iter_unpack(crowd_bytes))
-        if any(len(one) != len(crowd) * _LABEL_BYTES for one in lists):
+        if any(len(one) != (len(crowd) + 1) * POINT_BYTES for one in lists):
             raise WireError("a list of the wrong size")
         return Batch(
             _whole(message.epoch),
@@ -163,7 +162,7 @@ class RoundsCodec:
             crowd,
             _whole(message.first),
             _whole(message.turns),
-            tuple(_labels_in(one) for one in lists),
+            tuple(lists),
         )
 
     def _sized(self, data: bytes) -> bytes:
@@ -183,11 +182,6 @@ def _whole(value: int) -> int:
     return value
 
 
-def _labels_in(data: bytes) -> tuple[Label, ...]:
-    points = [data[at : at + POINT_BYTES] for at in range(0, len(data), POINT_BYTES)]
-    return tuple(map(Label, points[::2], points[1::2]))
-
-
 def _batch_out(batch: Batch) -> Any:
     return pb.Batch(
         epoch=batch.epoch,
@@ -195,7 +189,7 @@ def _batch_out(batch: Batch) -> Any:
         crowd=b"".join(map(_USER.pack, batch.crowd)),
         first=batch.first,
         turns=batch.turns,
-        lists=[b"".join(point for label in one for point in label) for one in batch.lists],
+        lists=batch.lists,
     )
 
 

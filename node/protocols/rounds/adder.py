@@ -33,7 +33,7 @@ def received(ctx: Context, state: State, peer: int, ticket: int, block: Block, i
     one = Waiting(ticket, block.life, block.promised, block.accepted, block.data if asked else None)
     waiting = {**adding.waiting, peer: one}
     until = inputs.now + ctx.block_s if adding.until is None else adding.until
-    state = hear(ctx, state, block.news)
+    state = hear(ctx, state, block.news) if block.news else state
     told = adding.told or state.heard > before
     state = state._replace(adding=adding._replace(waiting=waiting, until=until, told=told))
     if call is None:
@@ -90,7 +90,9 @@ def _next_call(ctx: Context, state: State, inputs: Inputs) -> Call | None:
         return None
     if len(waiting) < ctx.quorum or ctx.me not in waiting:
         return None
-    return Call(ctx.me, counter, {user: one.life for user, one in waiting.items()})
+    roll = {user: one.life for user, one in waiting.items()}
+    last = state.adding.call
+    return Call(ctx.me, counter, last.roll if last is not None and last.roll == roll else roll)
 
 
 def _open(ctx: Context, state: State, inputs: Inputs, closed: Outcome | None = None) -> Step:
@@ -99,11 +101,11 @@ def _open(ctx: Context, state: State, inputs: Inputs, closed: Outcome | None = N
     call = _next_call(ctx, state, inputs)
     counter = adding.counter + 1 if call is None else call.counter
     adder = (ctx.me + 1) % ctx.n if call is None else ctx.me
-    blank, batch = elsewhere(state, adder), adding.batches[0] if adding.batches else None
-    effects: list[Effect] = []
-    for one in adding.waiting.values():
-        outcome = blank if closed is None or one.data is None else closed
-        news = state.news if adding.told or one.data is None or closed is None else b""
-        effects.append(Reply(one.ticket, outcome._replace(call=call, adder=adder, news=news, batch=batch)))
+    batch = adding.batches[0] if adding.batches else None
+    blank = elsewhere(state, adder)._replace(call=call, batch=batch)
+    full = blank
+    if closed is not None:
+        full = closed._replace(call=call, adder=adder, news=state.news if adding.told else b"", batch=batch)
+    effects: list[Effect] = [Reply(one.ticket, full if one.data else blank) for one in adding.waiting.values()]
     until = None if call is None else inputs.now + ctx.block_s
     return state._replace(adder=adder, adding=Adding(call, counter, {}, until, batches=adding.batches[1:])), effects

@@ -17,7 +17,7 @@ def hear(ctx: Context, state: State, data: bytes) -> State:
             return state
         return promise(state, speech.epoch)._replace(base=(speech.epoch, speech.step), empty=0)
     if speech.kind is Kind.BUSY:
-        return state._replace(empty=0) if speech.epoch == state.durable.promised else state
+        return state._replace(empty=0) if state.empty and speech.epoch == state.durable.promised else state
     return _message(ctx, state, speech, data)
 
 

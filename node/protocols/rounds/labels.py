@@ -1,7 +1,9 @@
 """Labels: one address per user and step, in an order that nobody knows.
 
-A list starts as (G, Y_u) for every user u of the crowd. Each shuffler in turn replaces (R, S) by (rR, rS), with a fresh
-r for every entry, and permutes the list. Whoever seals to a label does not know whose it is (``seal``).
+A list starts as the points G, Y_1, ..., Y_n of its crowd. Each shuffler in turn multiplies them all by one fresh r, and
+permutes all but the first: (R, S_1, ..., S_n) with S_u = y_u R for the owner's private y_u. Whoever seals to a label
+(R, S_u) does not know whose it is (``seal``). One r for a list hides as much as one for each label
+(docs/THEORY.md#labels).
 """
 
 from __future__ import annotations
@@ -30,16 +32,30 @@ BASE = (9).to_bytes(POINT_BYTES, "little")
 
 
 class Label(NamedTuple):
-    """(R, S) with S = y R for the owner's private y."""
+    """(R, S) with S = y R for the owner's private y; R is the same for the whole list."""
 
     base: bytes
     shared: bytes
 
 
-def is_point(point: bytes) -> bool:
-    """Can every user seal to it? Everybody checks this of every label that it gets: if only the holder found out, with
-    the label that it drew, what it did next would show it."""
-    return len(point) == POINT_BYTES and point not in _REFUSED
+def count_of(points: bytes) -> int:
+    """Labels in a list."""
+    return len(points) // POINT_BYTES - 1
+
+
+def label_of(points: bytes, number: int) -> Label:
+    at = POINT_BYTES * (number + 1)
+    return Label(points[:POINT_BYTES], points[at : at + POINT_BYTES])
+
+
+def can_seal(points: bytes) -> bool:
+    """Can every user seal to every label? Everybody checks this of every list that it gets: if only the holder found
+    out, with the label that it drew, what it did next would show it."""
+    return len(points) % POINT_BYTES == 0 and _REFUSED.isdisjoint(_split(points))
+
+
+def _split(points: bytes) -> list[bytes]:
+    return [points[at : at + POINT_BYTES] for at in range(0, len(points), POINT_BYTES)]
 
 
 def scalar_of(secret: bytes) -> X25519PrivateKey:
@@ -52,19 +68,16 @@ def times(scalar: X25519PrivateKey, point: bytes) -> bytes:
     return scalar.exchange(X25519PublicKey.from_public_bytes(point))
 
 
-def opened(publics: Sequence[bytes]) -> tuple[Label, ...]:
+def opened(publics: Sequence[bytes]) -> bytes:
     """The list before anybody shuffled it."""
-    return tuple(Label(BASE, public) for public in publics)
+    return b"".join((BASE, *publics))
 
 
-def shuffled(labels: Sequence[Label], secret: Callable[[int], bytes], below: Callable[[int], int]) -> tuple[Label, ...]:
+def shuffled(points: bytes, secret: Callable[[int], bytes], below: Callable[[int], int]) -> bytes:
     """One shuffler's turn; ``ValueError`` for a point of low order."""
-    order = list(range(len(labels)))
-    for last in range(len(order) - 1, 0, -1):
+    base, *shared = _split(points)
+    for last in range(len(shared) - 1, 0, -1):
         other = below(last + 1)
-        order[last], order[other] = order[other], order[last]
-    turned = []
-    for index in order:
-        scalar = scalar_of(secret(POINT_BYTES))
-        turned.append(Label(times(scalar, labels[index].base), times(scalar, labels[index].shared)))
-    return tuple(turned)
+        shared[last], shared[other] = shared[other], shared[last]
+    scalar = scalar_of(secret(POINT_BYTES))
+    return b"".join(times(scalar, point) for point in (base, *shared))

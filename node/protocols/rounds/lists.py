@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping
 
 from node.protocols.rounds import labels
 from node.protocols.rounds.effects import Effect, Reply, Send, Turn, Turned
-from node.protocols.rounds.labels import Label
 from node.protocols.rounds.messages import BATCH, Batch, Shuffle, Taken, Want
 from node.protocols.rounds.state import Context, Inputs, Key, State, Step
 
@@ -18,11 +17,11 @@ MOST_WAITING = 4  # finished batches, at an adder
 AHEAD = 2  # batches that should be there: the one in use, and the next
 
 
-def label_list(state: State, epoch: int, step: int) -> tuple[Label, ...]:
+def label_list(state: State, epoch: int, step: int) -> bytes:
     """The labels for one step; empty while there are none."""
     number, place = divmod(step - 1, BATCH)
     batch = state.batches.get((epoch, number))
-    return () if batch is None else batch.lists[place]
+    return b"" if batch is None else batch.lists[place]
 
 
 def turned(batch: Batch, secret: Callable[[int], bytes], below: Callable[[int], int]) -> Turned:
@@ -47,13 +46,19 @@ def _count(ctx: Context, number: int) -> int:
 
 
 def follow(state: State, roll: Mapping[int, bytes]) -> State:
-    """Give up what was made for other users than those who are here, and what is over."""
+    """Give up what was made for other users than those who are here."""
+    kept = {key: batch for key, batch in state.batches.items() if roll.keys() >= set(batch.crowd)}
+    return pruned(_left(state, kept))
+
+
+def pruned(state: State) -> State:
+    """Give up what is over."""
     epoch, step = state.base
-    kept = {
-        key: batch
-        for key, batch in state.batches.items()
-        if key >= (epoch, (step - 1) // BATCH) and roll.keys() >= set(batch.crowd)
-    }
+    oldest = epoch, (step - 1) // BATCH
+    return _left(state, {key: batch for key, batch in state.batches.items() if key >= oldest})
+
+
+def _left(state: State, kept: Mapping[Key, Batch]) -> State:
     return state if len(kept) == len(state.batches) else state._replace(batches=kept, tries=0, label_at=0.0)
 
 
@@ -129,9 +134,6 @@ def _sound(ctx: Context, state: State, batch: Batch) -> bool:
         return False
     if not 0 <= batch.first < len(crowd) or not 0 <= batch.turns <= ctx.shufflers:
         return False
-    points = (point for one in batch.lists for label in one for point in label)
-    return (
-        len(batch.lists) == _count(ctx, batch.number)
-        and all(len(one) == len(crowd) for one in batch.lists)
-        and all(map(labels.is_point, points))
+    return len(batch.lists) == _count(ctx, batch.number) and all(
+        labels.count_of(one) == len(crowd) and labels.can_seal(one) for one in batch.lists
     )

@@ -10,6 +10,8 @@ them all. So one sum in which a majority promised, or accepted, says the same to
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from node.protocols.exits import DONE, OLD_DISK, STALLED
 from node.protocols.rounds import adder, lists, masked, view_lines, visit
 from node.protocols.rounds.effects import (
@@ -46,14 +48,21 @@ QUIET_BITS = 6  # the longest silence after collisions: 2^6 rounds
 def step(ctx: Context, state: State, event: Event, inputs: Inputs) -> Step:
     """One transition; a ``Persist`` of every durable change comes before all other effects."""
     after, effects = _transition(ctx, state, event, inputs)
-    if not isinstance(event, PersistFailed | Stopping | StreamClosed):
+    if not isinstance(event, PersistFailed | Stopping | StreamClosed) and not _is_block(event):
         after, more = _work(ctx, after, event, inputs)
         effects = [*effects, *more]
+    if after.durable is state.durable:
+        return after, effects
     changed = changes(state.durable, after.durable)
     first: list[Effect] = [Persist(changed, True)] if changed else []
     if after.durable.final and not state.durable.final:
         effects = [*effects, Log(view_lines.result(ctx, after, inputs)), _finished(ctx, after)]
     return after, [*first, *effects]
+
+
+def _is_block(event: Event) -> bool:
+    """The adder, too, goes on when it hears the sum, as everybody does."""
+    return isinstance(event, Received) and isinstance(event.request, Block)
 
 
 def _work(ctx: Context, state: State, event: Event, inputs: Inputs) -> Step:
@@ -183,19 +192,22 @@ def _outcome(ctx: Context, state: State, peer: int, answer: Outcome | None, inpu
     state = hear(ctx, hear(ctx, state, said), answer.news)
     state = _voted(ctx, _barred(state, answer), answer)
     state = _asked(ctx, state, inputs)
-    state = state._replace(spoke=b"", adder=answer.adder % ctx.n, send_at=inputs.now + ctx.beat_s)
-    if state.durable.final:
+    if state.durable.final and state.stop_at is None:
         linger_s = min(ctx.linger_s, HURRY_S) if answer.accepts == ctx.n else ctx.linger_s
-        state = state._replace(stop_at=inputs.now + linger_s if state.stop_at is None else state.stop_at)
-    if answer.call is None or not _sound(ctx, state, answer.call):
-        return _stalled(ctx, state._replace(call=None), inputs)
-    state, effects = _called(ctx, state._replace(progress_at=inputs.now), answer.call, inputs)
+        state = state._replace(stop_at=inputs.now + linger_s)
+    last, call = state.call, answer.call if answer.call and _sound(ctx, state, answer.call) else None
+    state = state._replace(spoke=b"", adder=answer.adder % ctx.n, send_at=inputs.now + ctx.beat_s, call=call)
+    if call is None:
+        return _stalled(ctx, state, inputs)
+    same = last is not None and last.roll is call.roll
+    state = state._replace(progress_at=inputs.now)
+    state, effects = (lists.pruned(state), []) if same else _new_roll(ctx, state, call.roll, inputs)
     return state if answer.batch is None else lists.keep(ctx, state, answer.batch), effects
 
 
-def _called(ctx: Context, state: State, call: Call, inputs: Inputs) -> Step:
-    users = tuple(sorted(call.roll))
-    state = lists.follow(state._replace(call=call, met={**state.met, **call.roll}), call.roll)
+def _new_roll(ctx: Context, state: State, roll: Mapping[int, bytes], inputs: Inputs) -> Step:
+    users = tuple(sorted(roll))
+    state = lists.follow(state._replace(met={**state.met, **roll}), roll)
     if users == state.logged:
         return state, []
     return state._replace(logged=users), [Log(view_lines.attendance(ctx, users, inputs))]
@@ -216,7 +228,7 @@ def _listened(state: State, total: bytes, inputs: Inputs) -> State:
     if total == bytes(len(total)):
         return state._replace(empty=state.empty + 1)
     if not state.spoke or total == state.spoke:
-        return state._replace(crashes=0)
+        return state._replace(crashes=0) if state.crashes else state
     crashes = state.crashes + 1
     return state._replace(crashes=crashes, quiet=inputs.dice.below(1 << min(crashes, QUIET_BITS)))
 
@@ -233,12 +245,12 @@ def _voted(ctx: Context, state: State, answer: Outcome) -> State:
     """One sum says to all of a roll whether a majority accepted a result, or promised to an epoch."""
     durable, end = state.durable, (answer.accepted, ctx.total_steps + 1)
     shown = answer.accepts >= ctx.majority and state.heard == end and durable.accepted == answer.accepted
-    result = visit.known_result(ctx, state)
-    if result is not None and (shown or answer.final):
+    result = visit.known_result(ctx, state) if shown or answer.final else None
+    if result is not None:
         return state._replace(durable=durable._replace(accepted=state.heard[0], result=result, final=True))
     knows = not answer.accepted or state.heard >= end
     won = state.bid == durable.promised == answer.promised and answer.promises >= ctx.majority and knows
-    return state._replace(won=state.won or (won and state.bid > 0))
+    return state._replace(won=True) if won and state.bid > 0 else state
 
 
 def _asked(ctx: Context, state: State, inputs: Inputs) -> State:
@@ -263,11 +275,14 @@ def _rank(ctx: Context, state: State) -> int:
 def _sound(ctx: Context, state: State, call: Call) -> bool:
     """Is it a new call, of this user's life, among enough users of the plan?"""
     roll = call.roll
+    fresh = call.counter > state.answered.get((call.adder, roll.get(call.adder, b"")), 0)
+    if state.call is not None and roll is state.call.roll and call.adder == state.call.adder:
+        return fresh
     if not {ctx.me, call.adder} <= roll.keys() or roll[ctx.me] != state.life or len(roll) < ctx.quorum:
         return False
     if not all(0 <= user < ctx.n and len(life) == LIFE_BYTES for user, life in roll.items()):
         return False
-    return call.counter > state.answered.get((call.adder, roll[call.adder]), 0)
+    return fresh
 
 
 def _disk_failed(ctx: Context, state: State, cause: Event, inputs: Inputs) -> Step:

@@ -16,8 +16,8 @@ Sizes, in bytes, which never depend on who holds the token. ``block_bytes`` is f
 * ``Block.data`` is 0 (a wish to take part, ``counter`` 0) or ``block_bytes``; ``Block.news`` is 0, or, in a
   wish, ``block_bytes``.
 * ``Outcome.total`` is 0 or ``block_bytes``; so is ``Outcome.news``.
-* A roll has at most n entries of a user and a life. A label is two points of POINT_BYTES = 32, a list has one for each
-  user of its crowd (at most n), a batch at most BATCH = 8 lists.
+* A roll has at most n entries of a user and a life. A list of labels is a point of POINT_BYTES = 32, and one more for
+  each user of its crowd (at most n); a batch has at most BATCH = 8 lists.
 
 Whoever decodes refuses other sizes. Run and plan are checked by the transport, so they do not appear here.
 """
@@ -26,8 +26,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import NamedTuple
-
-from node.protocols.rounds.labels import Label
 
 BATCH = 8  # steps of a batch of labels: batch k is for the steps 8k + 1 to 8k + 8
 
@@ -56,14 +54,15 @@ class Block(NamedTuple):
 
 class Batch(NamedTuple):
     """Labels for the steps of batch ``number`` in an epoch. ``crowd``: whose they are, in plan order; ``first``: the
-    place in the crowd of the first shuffler, ``turns``: how many have had them. Finished after colluders + 1."""
+    place in the crowd of the first shuffler, ``turns``: how many have had them. Finished after colluders + 1.
+    ``lists``: points (``labels``), a list for each step."""
 
     epoch: int
     number: int
     crowd: tuple[int, ...]
     first: int
     turns: int
-    lists: tuple[tuple[Label, ...], ...]
+    lists: tuple[bytes, ...]
 
 
 class Outcome(NamedTuple):

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 Words = NDArray[np.uint64]
 LIFE_BYTES = 16
-AHEAD_BYTES = 1 << 14  # pads are made for several rounds at once: a call to the cipher costs more than a kilobyte of it
+AHEAD_BYTES = 1 << 16  # pads are made for several rounds at once: a call to the cipher costs as much as 16 KiB of it
 _NONCE = struct.Struct("<IQI")  # ChaCha20's block counter, the stretch of rounds, nothing
 
 
@@ -60,8 +60,8 @@ class Pads:
             self._adder, self._keys = (adder, roll[adder] + roll[self._me]), {}
             self._ahead = (-1, {}, self._ahead[2])
         number, place = divmod(counter, self._stretch)
-        if self._ahead[0] != number or self._ahead[1] != roll:
-            self._ahead = (number, dict(roll), self._sum(roll, adder, number))
+        if self._ahead[0] != number or (self._ahead[1] is not roll and self._ahead[1] != roll):
+            self._ahead = (number, roll, self._sum(roll, adder, number))
         return self._ahead[2][place * self._size : (place + 1) * self._size]
 
     def _sum(self, roll: Mapping[int, bytes], adder: int, number: int) -> Words:

@@ -102,7 +102,7 @@ def _fix(
         crowd = label_list(state, *key)
         if not crowd:
             return state, []
-        label = crowd[inputs.dice.below(len(crowd))]
+        label = labels.label_of(crowd, inputs.dice.below(labels.count_of(crowd)))
         box = sealed(label, inputs.dice.secret(labels.POINT_BYTES), token, about(ctx.run_id, *key))
         message = Speech(Kind.TOKEN, *key, box)
     visits = state.durable.visits + 1

@@ -115,7 +115,7 @@ def test_an_epoch_that_nobody_gives_up_is_found(monkeypatch: pytest.MonkeyPatch)
         return right(ctx, state)
 
     monkeypatch.setattr(visit, "speech", wrong)
-    _found("gave up", 20, first=200)
+    _found("gave up", 80, first=40)
 
 
 @pytest.mark.parametrize("when", ["early", "late"])

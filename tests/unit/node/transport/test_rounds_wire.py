@@ -18,7 +18,6 @@ from coordinator_free_launcher.local.ports import with_free_ports
 from network_dp.plan_reader import from_dict
 from node.config import Bundle, read_bundle
 from node.errors import BundleError
-from node.protocols.rounds.labels import Label
 from node.protocols.rounds.messages import Answer, Batch, Block, Call, Outcome, Request, Shuffle, Taken, Want
 from node.transport.codec import Frame, WireError
 from node.transport.rounds_client import RoundsClient
@@ -45,14 +44,12 @@ blocks = st.builds(Block, lives, st.integers(1, 2**63 - 1), WHOLE, WHOLE, data, 
 wishes = st.builds(Block, lives, st.just(0), WHOLE, WHOLE, st.just(b""), st.one_of(st.just(b""), data))
 maybe_data = st.one_of(st.just(b""), data)
 counts = st.tuples(WHOLE, WHOLE, WHOLE, WHOLE)
-points = st.binary(min_size=32, max_size=32)
-labels = st.builds(Label, points, points)
 
 
 @st.composite
 def batches(draw: st.DrawFn) -> Batch:
     crowd = tuple(sorted(draw(st.sets(users, min_size=1))))
-    one = st.lists(labels, min_size=len(crowd), max_size=len(crowd)).map(tuple)
+    one = st.binary(min_size=32 * (len(crowd) + 1), max_size=32 * (len(crowd) + 1))
     return Batch(draw(WHOLE), draw(WHOLE), crowd, draw(WHOLE), draw(WHOLE), tuple(draw(st.lists(one, max_size=8))))
 
 
@@ -111,7 +108,7 @@ _LIFE, _DATA = b"l" * 16, b"d" * BLOCK
         {"block": pb.Block(life=_LIFE, counter=0, data=_DATA)},
         {"block": pb.Block(life=_LIFE, counter=1, data=_DATA, news=_DATA)},
         {"block": pb.Block(life=_LIFE, counter=2**63, data=_DATA)},
-        {"batch": pb.Batch(crowd=b"\0\0\0\0\x04\0\0\0", lists=[bytes(128)])},
+        {"batch": pb.Batch(crowd=b"\0\0\0\0\x04\0\0\0", lists=[bytes(96)])},
         {"batch": pb.Batch(crowd=b"\0\0\0\0", lists=[bytes(65)])},
         {"batch": pb.Batch(crowd=b"\0\0\0\0", lists=[bytes(64)] * 9)},
         {"batch": pb.Batch(crowd=b"\0\0\0")},

@@ -26,7 +26,6 @@ from node.protocols.rounds.effects import (
     Tick,
     Turn,
 )
-from node.protocols.rounds.labels import Label
 from node.protocols.rounds.messages import Answer, Batch, Block, Call, Outcome, Request, Shuffle, Taken, Want
 from node.protocols.rounds.speech import Kind, Speech, encoded, size_of
 from node.protocols.rounds.state import Context, Durable, Inputs, State, new_life
@@ -144,7 +143,7 @@ def _any_words(source: random.Random, state: State) -> Event:
     call = source.choice((None, Call(source.choice((0, 1, 99)), number, roll)))
     point = source.choice((bytes(32), source.randbytes(32), b"", PUBLIC[0]))
     crowd = source.choice(((0, 1, 2, 3, 4), (0, 0, 1), (), (4, 3, 2, 1, 0)))
-    rows = (tuple(Label(point, PUBLIC[0]) for _ in crowd),) * source.choice((0, 1, STEPS))
+    rows = (b"".join((PUBLIC[1], *(source.choice((point, PUBLIC[0])) for _ in crowd))),) * source.choice((0, 1, STEPS))
     batch = Batch(source.choice((1, number)), source.choice((0, number)), crowd, source.choice((0, 9)), 1, rows)
     batch = batch._replace(turns=source.choice((0, 1, 2, 3)))
     block = Block(life, number, number, source.choice((0, 1)), source.choice(octets), source.choice(octets))

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
-from node.protocols.rounds.labels import Label, is_point, opened, scalar_of, shuffled, times
+from node.protocols.rounds.labels import can_seal, count_of, label_of, opened, scalar_of, shuffled, times
 from node.protocols.rounds.pads import LIFE_BYTES, Pads
 from node.protocols.rounds.seal import sealed, unsealed
 from node.protocols.rounds.speech import Kind, Speech, decoded, encoded, size_of, words
@@ -47,7 +47,7 @@ def test_a_point_of_low_order_is_refused() -> None:
     with pytest.raises(ValueError):
         Pads(0, PRIVATE[0], [PUBLIC[0], bytes(32)], RUN, 4)
     with pytest.raises(ValueError):
-        shuffled([Label(bytes(32), PUBLIC[1])], os.urandom, secrets.randbelow)
+        shuffled(bytes(32) + PUBLIC[1], os.urandom, secrets.randbelow)
     assert unsealed(scalar_of(PRIVATE[0]), bytes(80), b"") is None
 
 
@@ -56,11 +56,12 @@ def test_everybody_can_tell_a_label_that_nobody_could_seal_to() -> None:
     p = 2**255 - 19
     for low in (0, 1, p - 1, p, p + 1, order_8, order_8 + 2**255):
         point = low.to_bytes(32, "little")
-        assert not is_point(point)
+        assert not can_seal(opened([PUBLIC[1], point])) and not can_seal(point + PUBLIC[1])
         with pytest.raises(ValueError):
             times(scalar_of(PRIVATE[0]), point)
+    assert can_seal(opened(PUBLIC)) and not can_seal(opened(PUBLIC)[1:])
     for point in PUBLIC:
-        assert is_point(point) and times(scalar_of(PRIVATE[0]), point)
+        assert times(scalar_of(PRIVATE[0]), point)
 
 
 def test_after_three_shuffles_each_label_opens_for_exactly_one_user() -> None:
@@ -68,20 +69,27 @@ def test_after_three_shuffles_each_label_opens_for_exactly_one_user() -> None:
     for _ in range(3):
         labels = shuffled(labels, os.urandom, secrets.randbelow)
     owners = []
-    for label in labels:
-        box = sealed(label, os.urandom(32), b"token", b"step 1")
+    for number in range(count_of(labels)):
+        box = sealed(label_of(labels, number), os.urandom(32), b"token", b"step 1")
         opens = [user for user in range(N) if unsealed(scalar_of(PRIVATE[user]), box, b"step 1") == b"token"]
         assert len(opens) == 1 and unsealed(scalar_of(PRIVATE[opens[0]]), box, b"step 2") is None
         owners += opens
     assert sorted(owners) == list(range(N))
 
 
+def test_a_shuffle_leaves_no_point_as_it_was_and_no_two_shuffles_are_alike() -> None:
+    """Every list has its own r: labels of two steps have nothing in common."""
+    lists = [opened(PUBLIC), *(shuffled(opened(PUBLIC), os.urandom, secrets.randbelow) for _ in range(5))]
+    points = [one[at : at + 32] for one in lists for at in range(0, len(one), 32)]
+    assert len(set(points)) == len(points) == 6 * (N + 1)
+
+
 def test_a_shuffle_is_uniform() -> None:
     counts = np.zeros(3)
     for _ in range(300):
         turned = shuffled(opened(PUBLIC[:3]), lambda size: b"\x01" * size, secrets.randbelow)
-        again = shuffled(opened(PUBLIC[:1]), lambda size: b"\x01" * size, secrets.randbelow)[0]
-        counts[turned.index(again)] += 1
+        again = shuffled(opened(PUBLIC[:1]), lambda size: b"\x01" * size, secrets.randbelow)
+        counts[[label_of(turned, number) for number in range(3)].index(label_of(again, 0))] += 1
     assert ((counts - 100) ** 2 / 100).sum() < 27.6  # chi-square, 2 degrees: false alarm 1e-6
 
 
