@@ -38,6 +38,7 @@ class Faults:
     lose_after: int = 0  # so many hops of the lost branch are walked before it is lost
     unrun_at: int | None = None  # this step's holder does nothing with the token; later it takes up what it received
     refuse_at: int | None = None  # the first receiver drawn for this step refuses
+    refused: frozenset[int] = frozenset()  # ring of responses: positions whose holder refuses what it is sent
     noise_scale: Mapping[int, float] = field(default_factory=dict)  # user -> factor on its noise
     more_units: Mapping[int, int] = field(default_factory=dict)  # ring: user -> components beyond its duty
     source: Callable[[int], np.random.Generator] | None = None  # user -> the generator its noise comes from
@@ -335,6 +336,11 @@ class Walk:
             elif next_step == self.faults.refuse_at and to is not None:
                 refused = (to + 1) % self.n
                 first = self.send(user, step, refused, next_step)
+                fields = self.send(user, step, to, next_step, drawn=first)
+            elif next_step in self.faults.refused:
+                assert self.rr and self.ring  # no ledger: what goes on holds the same noise
+                first = self.send(user, step, to, next_step)
+                to, next_step = self.next_hop(user, next_step)
                 fields = self.send(user, step, to, next_step, drawn=first)
             else:
                 fields = self.send(user, step, to, next_step)

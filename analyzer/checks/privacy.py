@@ -278,12 +278,12 @@ def _not_all_logged(run: Run) -> str:
 
 
 def _overspent(run: Run, privacy: Privacy) -> str:
-    """What the tokens that were lost and taken up again cost beyond what the plan reserved for them."""
+    """What tokens that were lost or refused cost beyond what the plan reserved for them."""
     reserve, again = run.plan.noise.reissues, abandoned(run)["reissues"]
-    return (
-        f"; the plan allows epsilon {privacy.reserved_epsilon:.4g}: "
-        f"re-issues cost the rest ({again}, {reserve} reserved)"
+    why = (
+        f"re-issues cost the rest ({again}, {reserve} reserved)" if again else "tokens that were refused cost the rest"
     )
+    return f"; the plan allows epsilon {privacy.reserved_epsilon:.4g}: {why}"
 
 
 def _too_few_answered(run: Run, epsilon: float) -> str:

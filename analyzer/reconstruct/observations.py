@@ -8,8 +8,9 @@ shares noise and contributions with the increments around it; those few observat
 
 from __future__ import annotations
 
-from collections.abc import Hashable
-from dataclasses import dataclass
+from collections import Counter, defaultdict
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,6 +39,14 @@ class Increments:
         return np.bincount(self.cycle, self.count, minlength=len(self.noise)).astype(np.float64)
 
 
+@dataclass(slots=True)
+class Piece:
+    """Answers and cover elements that lie in the very same observations."""
+
+    answers: Counter[int] = field(default_factory=Counter)  # by user
+    elements: int = 0
+
+
 class Observations:
     """Everything anybody saw of a run, ready to be asked for one observer after the other."""
 
@@ -52,7 +61,10 @@ class Observations:
         self._real = lineage.sents["real"][chain].astype(np.float64)
         units = lineage.sents["units"][chain].astype(np.int64)
         self._noise_before = np.concatenate([[0], np.cumsum(units)]) / plan.unit_count
-        self._elements_before = np.concatenate([[0], np.cumsum(cover_added(run))])
+        on_branch = cover_added(run)
+        self._elements_before = np.concatenate([[0], np.cumsum(on_branch)])
+        self._elements: Ints = lineage.sents["cover"].astype(np.int64)
+        self._elements[chain] = on_branch
         giving = np.flatnonzero(self._real)
         self._giving = giving[np.argsort(self._user[giving], kind="stable")]  # contributing steps by user, then time
         self._giver = self._user[self._giving]
@@ -143,16 +155,37 @@ class Observations:
         kept = (cycle < len(ends)) & ~observer[user]
         return Increments(user[kept], cycle[kept], count[kept], noise, elements, number)
 
-    def open_answers(self, observer: Bools, found: Increments) -> tuple[Ints, Ints]:
-        """What tokens off the branch opened up: the cycles they touch, and how many answers of each user are there.
+    def pieces(self, observer: Bools, found: Increments) -> tuple[Ints, list[Piece]]:
+        """The increments that tokens off the branch share something with, and all of these observations in pieces.
 
-        Several observations share those answers, so nothing but its own lie hides each of them.
-        """
+        Each observation is a sum of pieces, so whoever is shown every piece by itself learns at least as much; and
+        pieces have nothing in common. A token that was refused and went on elsewhere just cuts an increment in two."""
         extra = self._extra_sights(observer)
         touched = np.array(sorted(self._touched(extra, found.number, len(found.noise))), dtype=np.int64)
-        inside = np.isin(found.number, touched) & ~observer[self._user]
-        rows = np.unique(np.concatenate([self._chain[inside], *map(np.array, extra)]).astype(np.int64))
-        return touched, contributions_per_user(self._sents[rows], self._n)
+        sights = [*self._rows_of(observer, found, touched), *extra]
+        holding: dict[tuple[int, int, bool], list[tuple[int, int]]] = defaultdict(list)
+        for index, rows in enumerate(sights):
+            for row in rows:
+                user, visit = int(self._sents["user"][row]), int(self._sents["visit"][row])
+                holding[user, visit, True].append((int(self._sents["real"][row]), index))
+                holding[user, visit, False].append((int(self._elements[row]), index))
+        pieces: dict[frozenset[int], Piece] = defaultdict(Piece)
+        for (user, _, answer), seen in holding.items():
+            below = 0
+            for amount in sorted({amount for amount, _ in seen if amount}):  # what left again may hold more
+                piece = pieces[frozenset(index for held, index in seen if held >= amount)]
+                if answer:
+                    piece.answers[user] += 1
+                else:
+                    piece.elements += amount - below
+                below = amount
+        return touched, list(pieces.values())
+
+    def _rows_of(self, observer: Bools, found: Increments, cycles: Ints) -> Iterator[list[int]]:
+        """What others sent in each of these cycles of the branch."""
+        low, high = (np.searchsorted(found.number, cycles + more) for more in (0, 1))
+        for first, stop in zip(low.tolist(), high.tolist(), strict=True):
+            yield self._chain[first:stop][~observer[self._user[first:stop]]].tolist()
 
     def column(self, observer: Bools, *, laplace: bool = False) -> Floats:
         """Exposure of every user to the observer: the sum of c^2 / noise, infinite where data came without noise.
@@ -167,11 +200,8 @@ class Observations:
         worth = (found.count if laplace else found.count**2) * price[found.cycle]
         result = np.bincount(found.user, worth, minlength=self._n).astype(np.float64)
         if extra:
-            inside = np.flatnonzero(~observer[self._user])
-            observations = [
-                self._observation(self._chain[inside[found.number[inside] == i]].tolist()) for i in together
-            ]
-            observations += [self._observation(rows) for rows in extra]
+            inside = self._rows_of(observer, found, np.array(together, dtype=np.int64))
+            observations = [self._observation(rows) for rows in [*inside, *extra]]
             for user, exposure in (pure if laplace else general)(observations).items():
                 result[user] += exposure
         result[observer] = 0.0

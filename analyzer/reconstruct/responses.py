@@ -1,8 +1,9 @@
 """eps of every pair when histograms are made by randomised response (THEORY.md#histograms).
 
 Each of u's answers lies in a window: among the other answers of one of v's cycles, and among its cover elements. c
-answers of u in one cycle share it, 1/c each. Windows are disjoint, so their privacy losses compose. Answers in tokens
-off the accepted branch, and in the cycles those touch, may be seen several times: only their own lie hides them.
+answers of u in one cycle share it, 1/c each. Windows are disjoint, so their privacy losses compose. Where tokens off
+the accepted branch share answers with cycles, all of them fall into pieces (``Observations.pieces``), and each piece is
+a window.
 
 * Ring: windows are few and alike, so every pair is composed exactly, as privacy-loss distributions.
 * Complete graph: every pair gets the Renyi bound, whose windows simply add up; the pairs it calls worst are then
@@ -41,15 +42,14 @@ class Windows:
     count: Ints
     others: Ints
     uniform: Ints
-    alone: Ints  # per user: answers that nothing but their own lie hides
 
     def answers(self, n_users: int) -> Ints:
         """Answers of each user that the observer could see."""
-        return self.alone + np.bincount(self.user, self.count, minlength=n_users).astype(np.int64)
+        return np.bincount(self.user, self.count, minlength=n_users).astype(np.int64)
 
     def of(self, user: int) -> Counter[Window]:
         mine = self.user == user
-        found: Counter[Window] = Counter({Window(0): int(self.alone[user])})
+        found: Counter[Window] = Counter()
         for others, uniform, count in zip(self.others[mine], self.uniform[mine], self.count[mine], strict=True):
             found[Window(int(others), int(uniform))] += int(count)
         return found
@@ -70,17 +70,24 @@ class Responses:
         observer: Bools = np.zeros(self._plan.n, dtype=np.bool_)
         observer[list(members)] = True
         seen = self._sights.increments(observer)
-        touched, alone = self._sights.open_answers(observer, seen)
+        touched, pieces = self._sights.pieces(observer, seen)
         kept = ~np.isin(seen.cycle, touched)
-        user, cycle, count = seen.user[kept], seen.cycle[kept], seen.count[kept].astype(np.int64)
-        others = (seen.answers().astype(np.int64)[cycle] - count) // count
-        uniform = seen.elements[cycle] // count
-        alone[list(members)] = 0
-        if self._ring:  # the short windows differ from pair to pair: few sizes are composed
-            others = np.where(uniform > 0, round_all_down(others, _SHORT_BITS), others)
-        else:  # the Renyi tables know answers only; a uniform element hides at least as well
+        cycle = seen.cycle[kept]
+        straight = np.stack([seen.user[kept], seen.count[kept], seen.answers()[cycle], seen.elements[cycle]], axis=1)
+        cut = [
+            (user, count, piece.answers.total(), piece.elements)
+            for piece in pieces
+            for user, count in piece.answers.items()
+        ]
+        table = np.concatenate([straight, np.array(cut).reshape(-1, 4)]).astype(np.int64)
+        user, count, answers, elements = table.T
+        others, uniform = (answers - count) // count, elements // count
+        if self._ring:  # short windows differ from pair to pair: few sizes are composed
+            short = (uniform > 0) | (others < self._plan.walk.min_live - 2)
+            others = np.where(short, round_all_down(others, _SHORT_BITS), others)
+        else:  # the Renyi tables know answers only; a cover element hides at least as well
             others, uniform = round_all_down(others + uniform), np.zeros_like(others)
-        return Windows(user, count, others, uniform, alone)
+        return Windows(user, count, others, uniform)
 
     def column(self, members: Sequence[int]) -> Floats:
         """Bound on eps of every user towards the set."""
@@ -92,7 +99,7 @@ class Responses:
         place = np.searchsorted(self._sizes, windows.others, side="right") - 1  # more than the longest cycle: as many
         result = np.array([_local(self._response, int(count), delta) for count in answers])
         for order, moments in zip(ORDERS, self._moments, strict=True):
-            total = windows.alone * moments[0] + np.bincount(windows.user, windows.count * moments[place], minlength=n)
+            total = np.bincount(windows.user, windows.count * moments[place], minlength=n)
             offset = gaussian.rdp_to_epsilon(order, 0.0, delta)
             result = np.minimum(result, total / (order - 1) + offset)
         return np.where(answers > 0, result, 0.0)
@@ -100,9 +107,8 @@ class Responses:
     def _composed(self, windows: Windows) -> Floats:
         """Exact composition; users with the same windows, most of them, are composed once."""
         distinct, kind = np.unique((windows.others << 32) + windows.uniform, return_inverse=True)
-        weight = np.random.default_rng(0).integers(1, 2**40, size=len(distinct) + 1)  # sums tell multisets apart
+        weight = np.random.default_rng(0).integers(1, 2**40, size=len(distinct))  # sums tell multisets apart
         marks = np.bincount(windows.user, windows.count * weight[kind], minlength=self._plan.n)
-        marks += windows.alone * weight[-1]
         _, first, place = np.unique(marks, return_index=True, return_inverse=True)
         return np.array([self.epsilon(windows.of(int(user))) for user in first])[place]
 

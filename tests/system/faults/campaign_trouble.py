@@ -187,8 +187,15 @@ def small_disks(ordeal: Ordeal) -> Callable[[Ordeal], None]:
         shutil.copytree(state, kept)
         subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m,mode=0700", "none", state], check=True)
         shutil.copytree(kept, state, dirs_exist_ok=True)
-        ordeal.undo.append(lambda state=state: subprocess.run(["umount", "-l", state], check=True))
+        ordeal.undo.append(lambda state=state, kept=kept: _unmount(state, kept))
     return lambda ordeal: _stuff(ordeal, ordeal.dice.choice(names))
+
+
+def _unmount(state: Path, kept: Path) -> None:
+    """What was on the small disk is evidence: it stays in the run's folder."""
+    shutil.copytree(state, kept, dirs_exist_ok=True)
+    subprocess.run(["umount", "-l", state], check=True)
+    shutil.copytree(kept, state, dirs_exist_ok=True)
 
 
 def _stuff(ordeal: Ordeal, name: str) -> None:

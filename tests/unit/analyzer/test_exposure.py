@@ -145,6 +145,60 @@ def test_answers_that_were_seen_are_counted_once_and_never_cost_more_than_local_
     assert {c.id: c.status for c in analysis.checks}["exposure"] is expected
 
 
+def view_law(shown, about, gamma, value):
+    """The exact law of all that an observer was sent, by how many answers "yes" are in each token; two buckets, others
+    all say "yes"."""
+    held = {}
+    for index, parts in enumerate(shown):
+        for w, y in parts:
+            if y["real"]:
+                yes = 1 - gamma / 2 if w != about or value else gamma / 2
+                held.setdefault((w, y["visit"], 0), (yes, set()))[1].add(index)
+            for element in range(sum(y["cover"] or [0])):
+                held.setdefault((w, y["visit"], 1 + element), (0.5, set()))[1].add(index)
+    law = {(0,) * len(shown): 1.0}
+    for yes, where in held.values():
+        more = {}
+        for counts, p in law.items():
+            up = tuple(count + (i in where) for i, count in enumerate(counts))
+            more[counts] = more.get(counts, 0.0) + p * (1 - yes)
+            more[up] = more.get(up, 0.0) + p * yes
+        law = more
+    return law
+
+
+def exact_delta(shown, about, gamma, epsilon):
+    one, other = (view_law(shown, about, gamma, value) for value in (True, False))
+    pairs = ((one, other), (other, one))
+    return max(sum(max(0.0, p - math.exp(epsilon) * b.get(key, 0.0)) for key, p in a.items()) for a, b in pairs)
+
+
+@pytest.mark.parametrize(
+    "faults",
+    [
+        Faults(),
+        Faults(refused=frozenset({6, 10})),
+        Faults(lose_at=7, lose_after=2),
+        Faults(lose_at=7, lose_after=3),
+        Faults(lose_at=6),
+        Faults(dead=frozenset({2})),
+    ],
+    ids=str,
+)
+def test_responses_cost_no_less_than_the_exact_law_of_a_view(tmp_path, faults):
+    """Every pair, by enumeration of all that the observer could have been sent."""
+    gamma, delta, binary = 0.6, 0.05, 'kind = "histogram"\nbuckets = 2'
+    text = plan_text("ring", 4, 3, binary, f'mechanism = "rr"\ngamma = {gamma}\ndelta = {delta}')
+    write_run(tmp_path, text, 1, faults)
+    _, tokens = traced(tmp_path)
+    epsilon = analysis_of(tmp_path).privacy.epsilon
+    spent = {
+        (u, v): exact_delta(shown, u, gamma, epsilon[u, v]) for v, shown in tokens.items() for u in range(4) if u != v
+    }
+    assert max(spent.values()) <= delta
+    assert max(exact_delta(tokens[v], u, gamma, epsilon[u, v] / 2) for u, v in spent) > delta, "the oracle sees nothing"
+
+
 def test_a_ring_of_responses_costs_what_its_plan_promises(tmp_path):
     """Without faults the worst pair meets exactly the windows of THEORY.md#histograms."""
     write_run(tmp_path, plan_text("ring", 6, 4, **RESPONSES), 1)

@@ -13,7 +13,7 @@ from analyzer.report.as_json import as_text
 from analyzer.report.page import page
 from analyzer.verdict import Status
 from benchmarks.generated_logs import Faults, plan_text, write_run
-from network_dp import exposure
+from network_dp import exposure, shuffle
 
 GRID = "\ngrid = 0.0009765625"
 LOST = Faults(lose_at=3, lose_after=1)  # user-0 sees an abandoned token of user-1, and its contribution once more
@@ -58,6 +58,17 @@ def test_a_run_that_lost_nothing_may_not_spend_the_reserve(tmp_path, mechanism):
     analysis, check = exposure_of(tmp_path, ring(mechanism, 3, n=5), Faults())
     assert check.status is Status.PASS
     assert analysis.privacy.limit < analysis.privacy.reserved
+
+
+@pytest.mark.parametrize("rounds", [range(2, 9), range(3, 20, 2)], ids=["a full disk", "now and then"])
+def test_answers_that_were_refused_cost_no_more_than_answers_that_were_taken(tmp_path, rounds):
+    """user-1 is shown the token and passed by, round after round: each time it sees the answers of one whole round."""
+    n, K = 6, 20
+    _, noise = MECHANISMS["rr"]
+    text = plan_text("ring", n, K, HISTOGRAM, noise).replace(f"min_live = {n}", f"min_live = {n - 1}")
+    analysis, check = exposure_of(tmp_path, text, Faults(refused=frozenset(2 + n * round_ for round_ in rounds)))
+    assert check.status is Status.PASS, check.observed
+    assert analysis.privacy.epsilon[:, 1].max() <= shuffle.ring_epsilon(n, K, 4, 0.5, 1e-6) * 1.001
 
 
 @pytest.mark.slow
