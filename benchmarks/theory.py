@@ -154,7 +154,7 @@ def bounds(bench: Bench) -> list[Row]:
 
 
 def _epsilon_s(task: str, n: int, steps: int) -> float:
-    return seconds(lambda: network_bounds.network_epsilon(task, n, steps, 8.05, 2.0, 1e-6, accountant="renyi"))  # type: ignore[arg-type]
+    return seconds(lambda: network_bounds.network_epsilon(task, n, steps, 7.51, 2.0, 1e-6, accountant="renyi"))  # type: ignore[arg-type]
 
 
 # ---- noise ---------------------------------------------------------------------------------------------------

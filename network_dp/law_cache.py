@@ -31,7 +31,7 @@ MOST_BINS: Final = 1 << 17
 STEPS: Final = tuple(2.0**-k for k in range(12, 5, -1))  # of grids, finest first
 _MOST_BYTES: Final = MOST_BINS * 8 + 4096
 _MOST_FILES: Final = 256
-_SOURCES: Final = ("law_cache.py", "moments.py", "profile.py", "rounding.py")
+_SOURCES: Final = ("law_cache.py", "minorant.py", "moments.py", "profile.py", "renewal.py", "rounding.py")
 
 
 @dataclass(frozen=True)

@@ -5,14 +5,14 @@ on data and may be revealed, and delta_G grows with mu, so for every S^ >= S
 
     delta(epsilon) <= E_path delta_G(epsilon; (Delta/sigma) sqrt(S)) <= E delta_G(epsilon; (Delta/sigma) sqrt(S^)).
 
-S^ is the exposure of `moments` (sum: exact cycles; SGD: disjoint windows) with every term rounded UP to a grid. Its
-characteristic function at each frequency w solves the same renewal equation with e^{iw g} in place of e^{b S}, in
-the z-domain a quotient of power series; coefficient T comes from a Cauchy sum on a circle of radius < 1, and the law of
-S^ by one inverse FFT. The sum also picks up coefficients T + N, T + 2N, .., damped: laws of longer walks, positive
-measures that only add to delta. `lost`, what must be added to delta, is
+S^ is the exposure of `moments` (sum: c^2/m of every cycle; SGD: height^2/width of every face of `minorant`) with every
+term rounded UP to a grid. Its characteristic function at each frequency w solves the same renewal equation with
+e^{iw g} in place of e^{b S}, in the z-domain a quotient of power series; coefficient T comes from a Cauchy sum on a
+circle of radius < 1, and the law of S^ by one inverse FFT. The sum also picks up coefficients T + N, T + 2N, ..,
+damped: laws of longer walks, positive measures that only add to delta. `lost`, what must be added to delta, is
 
-* the mass of terms left out: at most one cycle per step, each leaving out at most the worst row's rest, and cycles of
-  41 n/c steps and more (what is kept is rounded up: masses above the exact ones only add to delta);
+* the mass of terms left out: at most one cycle or face per step, each leaving out at most the worst row's rest, and
+  cycles of 41 n/c steps and more (what is kept is rounded up: masses above the exact ones only add to delta);
 * P(S^ > grid) <= E exp(b S^ - b grid), by the recursion with real b;
 * floating-point error. Each stage of an FFT multiplies by a root of unity (good to 2 u) and adds: a relative error of
   at most 8 u for what flows through, so log2 N stages give eta = 8 u log2 N, in the 2-norm (Higham 2002, Thm 24.2,
@@ -20,8 +20,8 @@ measures that only add to delta. `lost`, what must be added to delta, is
   and sums of j terms to j u: (40 + j) u of the input. With D = 1 - z K and F = end/D, to first order the error of F on
   the circle is (error of end + F error of K)/D, so by Cauchy-Schwarz coefficient T errs by at most radius^-T times
   (eta |end| rms(1/D) + eta |k| rms(F/D)) plus rounding; or, as every point of a transform errs by at most eta |k|_1,
-  eta |k|_1 rms(F) rms(1/D) for the second term. The opening factor O = 1/(1 - (1-hit) z) errs by |O| times the relative
-  error of z, which adds 32 u rms(O) rms(result).
+  eta |k|_1 rms(F) rms(1/D) for the second term. For SGD K is the exponential of a transform f, which errs by at most
+  eta |f|_1 everywhere, so that K has that RELATIVE error r: the second term is r rms(F) rms(K/D).
   Kernels at frequency w are dominated, coefficient by coefficient, by those at w = 0: so are the means (Parseval), and
   one evaluation serves all frequencies. An error e in every frequency is one of at most e in the 2-norm of the
   probabilities, hence sqrt(bins) e in delta.
@@ -42,7 +42,8 @@ from scipy.optimize import brentq
 from network_dp import gaussian, law_cache
 from network_dp.errors import require
 from network_dp.law_cache import STEPS, ExposureLaw
-from network_dp.moments import Kernel, Law, Rows, binomial_rows, cycle_kernel, log_share, solve
+from network_dp.moments import Law, Rows, binomial_rows, cycle_kernel, log_share, solve
+from network_dp.renewal import Kernel
 from network_dp.rounding import UNIT, halving_sum
 
 Floats = NDArray[np.float64]
@@ -129,17 +130,17 @@ def computed_law(law: Law, progress: Progress = _silent) -> ExposureLaw:
     require(law.n_steps >= 1, "a walk without steps has no exposure")
     if law.n_steps > LONGEST_WALK:
         return law_cache.OUT_OF_REACH
-    terms = _sum_terms(law) if law.task == "sum" else _sgd_terms(law)
-    circle = _Circle(law, terms.log_s, terms.most)
+    terms = _terms(law)
+    circle = _Circle(law, terms.most)
     affordable = 2 * _WORK / (circle.size + terms.count)
     step, bins, beyond = _grid(law, terms, min(_BINS, affordable))
     if bins > affordable:
         return law_cache.OUT_OF_REACH
     spectrum = np.empty(bins // 2 + 1, dtype=np.complex128)
     roots, waves = np.exp(2j * np.pi * np.arange(bins) / bins), terms.waves(step)
-    rounding = math.sqrt(bins) * (circle.error(*waves(0, roots)) + _fft_error(bins))
+    rounding = math.sqrt(bins) * (circle.error(waves(0, roots)) + _fft_error(bins))
     for k in range(bins // 2 + 1):
-        spectrum[k] = circle.coefficient(*waves(k, roots))
+        spectrum[k] = circle.coefficient(waves(k, roots))
         if k % 64 == 0:
             progress(2 * k / bins)
     probability = np.asarray(np.fft.irfft(np.conj(spectrum), bins), dtype=np.float64)
@@ -152,15 +153,13 @@ def _fft_error(size: int, terms: int = 0) -> float:
     return (8 * math.log2(size) + 40 + terms) * UNIT
 
 
-# frequency, roots of unity -> kernel k(j) and, where it is not s^t, closing end(t); 0 <= j, t <= T
-Waves = Callable[[int, Complexes], tuple[Complexes, Complexes | None]]
+Waves = Callable[[int, Complexes], Complexes]  # frequency, roots of unity -> G(m) s^m, 0 <= m <= T
 
 
 @dataclass(frozen=True)
 class _Terms:
     """The terms of a renewal equation, by step of the grid: at every frequency, and with a real tilt."""
 
-    log_s: float
     waves: Callable[[float], Waves]
     kernel_at: Callable[[float, float], Kernel]  # step of the grid, tilt
     left_out: float  # the most probability that a cycle leaves out
@@ -188,50 +187,64 @@ def _bins(law: Law, terms: _Terms, step: float) -> tuple[float, int, float]:
 class _Circle:
     """Coefficient T of the solution of a renewal equation, by a Cauchy sum on |z| = radius."""
 
-    def __init__(self, law: Law, log_s: float, terms: int) -> None:
+    def __init__(self, law: Law, terms: int) -> None:
         self._law = law
-        self._terms = terms
-        self.size = 1 << (2 * (law.n_steps + 1) - 1).bit_length()
+        # at least twice the walk, so that radius^-T is at most e^7; thrice, and e^5, where that costs little
+        times = 3 if law.n_steps < 1 << 14 else 2
+        self.size = 1 << (times * (law.n_steps + 1) - 1).bit_length()
         self._log_radius = -_ALIAS / self.size
         self._damp = np.exp(self._log_radius * np.arange(law.n_steps + 1))
         self._z = np.exp(self._log_radius - 2j * np.pi * np.arange(self.size) / self.size)
         self._pick = np.exp(2j * np.pi * ((np.arange(self.size) * law.n_steps) % self.size) / self.size)
-        hit = law.colluders / law.n_users
-        opening = law.task == "sgd" and not law.released
-        self._open = 1 / (1 - (1 - hit) * self._z) if opening else None
-        self._hit = hit
-        self._log_s = log_s
-        self._usual_end = self._transform(_powers(log_s, law.n_steps))
+        self._hit = law.colluders / law.n_users * (1 + 4 * UNIT)
+        self._unseen = _powers(_log_miss(law), law.n_steps)
+        self._unseen_end = self._transform(self._unseen)
+        # the lengths of faces: SGD's cycles are made of them
+        self._faces = np.maximum(np.arange(law.n_steps + 1), 1) if law.task == "sgd" else None
+        self._eta = _fft_error(self.size, terms)
 
     def _transform(self, series: Floats | Complexes) -> Complexes:
         return np.asarray(fft(series * self._damp, self.size), dtype=np.complex128)
 
-    def coefficient(self, kernel: Complexes, closing: Complexes | None) -> complex:
-        end = self._usual_end if closing is None else self._transform(closing)
-        value = self._opened(end / (1 - self._z * self._transform(kernel)))
-        total = complex(halving_sum(value * self._pick)[0]) / self.size
+    def coefficient(self, wave: Complexes) -> complex:
+        cycles = self._cycles(wave)
+        end = cycles if self._law.released else self._unseen_end
+        total = complex(halving_sum(end / (1 - self._hit * self._z * cycles) * self._pick)[0]) / self.size
         return total * math.exp(-self._log_radius * self._law.n_steps)
 
-    def _opened(self, value: Complexes) -> Complexes:
-        return value if self._open is None else self._open * (1 + self._hit * self._z * value)
+    def _cycles(self, wave: Complexes) -> Complexes:
+        """sum of g(m) (w z)^m, g(m) the weight of a cycle of m steps."""
+        if self._faces is None:
+            return self._transform(wave)
+        faces = wave / self._faces
+        faces[0] = 0.0
+        return np.exp(self._transform(faces))
 
-    def error(self, kernel: Complexes, closing: Complexes | None) -> float:
+    def error(self, wave: Complexes) -> float:
         """A bound on the error of every coefficient, from the terms at frequency 0, which dominate all others."""
-        usual = _powers(self._log_s, self._law.n_steps) if closing is None else closing
-        end = self._transform(usual)
-        denominator = 1 - self._z * self._transform(kernel)
-        value = end / denominator
-        gain = 1.0 if self._open is None else self._hit * self._open
-        eta, opened = _fft_error(self.size, self._terms), self._opened(value)
-        of_end = eta * _norm(usual * self._damp) * _rms(gain / denominator)
-        of_kernel = min(
-            (eta * _norm(kernel * self._damp) + 40 * UNIT) * _rms(gain * value / denominator),
-            (eta * float(np.abs(kernel * self._damp).sum()) + 40 * UNIT) * _rms(gain * value) * _rms(1 / denominator),
-        )
-        of_opening = 0.0 if self._open is None else 32 * UNIT * _rms(self._open) * _rms(opened)
-        of_sums = (math.log2(self.size) + 100) * UNIT * _rms(opened)  # the sum, products, what is picked, the radius
+        cycles, hit = self._cycles(wave), self._hit
+        end = cycles if self._law.released else self._unseen_end
+        inverse = 1 / (1 - hit * self._z * cycles)
+        value, amplified = end * inverse, math.exp(-self._log_radius * self._law.n_steps)
+        damped = np.abs(wave * self._damp)
+        of_unseen = self._eta * _norm(self._unseen * self._damp) * _rms(inverse)
+        if self._faces is None:
+            of_end = self._eta * _norm(damped) * _rms(inverse)
+            of_kernel = min(
+                (self._eta * hit * _norm(damped) + 40 * UNIT) * _rms(value * inverse),
+                (self._eta * hit * float(damped.sum()) + 40 * UNIT) * _rms(value) * _rms(inverse),
+            )
+        else:
+            relative = self._eta * (1 + float((damped / self._faces)[1:].sum())) + 40 * UNIT
+            of_end = relative * _rms(cycles) * _rms(inverse)
+            of_kernel = relative * _rms(value) * _rms(hit * cycles * inverse)
+        of_sums = (math.log2(self.size) + 100) * UNIT * _rms(value)  # the sum, products, what is picked, the radius
         # 1.01: terms of second order
-        return 1.01 * (of_end + of_kernel + of_opening + of_sums) * math.exp(-self._log_radius * self._law.n_steps)
+        return 1.01 * ((of_end if self._law.released else of_unseen) + of_kernel + of_sums) * amplified
+
+
+def _log_miss(law: Law) -> float:
+    return log_share(law.n_users - law.colluders, law.n_users)
 
 
 def _powers(log_s: float, n_steps: int) -> Floats:
@@ -249,27 +262,7 @@ def _rms(values: Floats | Complexes) -> float:
     return _norm(values) / math.sqrt(len(values))
 
 
-def _sgd_terms(law: Law) -> _Terms:
-    n, c = law.n_users, law.colluders
-    j = np.arange(law.n_steps + 1, dtype=np.float64)
-    log_s = log_share(n - c - 1, n)
-    decay = _powers(log_s, law.n_steps) / n * (1 + 4 * UNIT)
-
-    def levels(step: float) -> Ints:
-        return np.ceil(1 / ((1 + j) * step)).astype(np.int64)
-
-    def waves(step: float) -> Waves:
-        level = levels(step)
-        return lambda k, roots: (decay * (c + roots[(k * level) & (len(roots) - 1)]), None)
-
-    def kernel_at(step: float, tilt: float) -> Kernel:
-        weight = np.logaddexp(math.log(c), tilt * levels(step) * step) - math.log(n) + 1e-12  # 1e-12: its rounding
-        return Kernel(log_s, j, np.append(j[1:], np.inf), weight, np.zeros_like(j), None)
-
-    return _Terms(log_s, waves, kernel_at, 0.0, 2, len(j))
-
-
-def _sum_terms(law: Law) -> _Terms:
+def _terms(law: Law) -> _Terms:
     hit, rate = law.colluders / law.n_users, 1 / (law.n_users - law.colluders)
     longest = max(2_000, math.ceil(_LONGEST / hit))  # beyond, cycles are left out
     length = min(law.n_steps + 1, longest)
@@ -280,7 +273,7 @@ def _sum_terms(law: Law) -> _Terms:
     is_kept = (mass > _NEGLIGIBLE) | (rows.count == 0)
     kept = np.flatnonzero(is_kept)
     left_out = _left_out(rows, np.where(is_kept, 0.0, mass), rate)
-    log_s = log_share(law.n_users - law.colluders, law.n_users)
+    log_s = _log_miss(law)
     if length <= law.n_steps:
         left_out += 1.01 * math.exp(length * log_s)
     row_of = np.repeat(np.arange(len(rows.start)), rows.size)[kept]
@@ -295,10 +288,9 @@ def _sum_terms(law: Law) -> _Terms:
     def waves(step: float) -> Waves:
         level = levels(step)
 
-        def at(k: int, roots: Complexes) -> tuple[Complexes, Complexes | None]:
+        def at(k: int, roots: Complexes) -> Complexes:
             terms = mass * roots[(k * level) & (len(roots) - 1)]
-            g: Complexes = np.concatenate([decay * np.repeat(np.add.reduceat(terms, first), repeats), shut])
-            return np.asarray((hit * (1 + 4 * UNIT)) * g, dtype=np.complex128), g if law.released else None
+            return np.concatenate([decay * np.repeat(np.add.reduceat(terms, first), repeats), shut])
 
         return at
 
@@ -307,7 +299,7 @@ def _sum_terms(law: Law) -> _Terms:
         gains[kept] = tilt * levels(step) * step
         return cycle_kernel(law, rows, gains, np.full(len(rows.start), -np.inf))
 
-    return _Terms(log_s, waves, kernel_at, left_out, int(np.diff(first, append=len(kept)).max()), len(kept))
+    return _Terms(waves, kernel_at, left_out, int(np.diff(first, append=len(kept)).max()), len(kept))
 
 
 def _left_out(rows: Rows, dropped: Floats, rate: float) -> float:

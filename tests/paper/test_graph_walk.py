@@ -131,7 +131,23 @@ def test_a_complete_graph_is_the_complete_graph(task, released, n, n_steps, coll
     uniform = np.full((n, n), 1 / n)
     for b in (0.02, 2.0):
         value = graph_walk.log_moment(task, uniform, uniform[0], n - 1, range(colluders), b, n_steps, released)
-        assert value == pytest.approx(moments.log_moment(Law(task, n, n_steps, colluders, released), b), rel=1e-7)
+        known = moments.log_moment(Law(task, n, n_steps, colluders, released), b)
+        if task == "sgd":  # faces of the minorant there, disjoint windows here: never below
+            assert value >= known
+            known = uniform_windows(n, n_steps, colluders, released, b)
+        assert value == pytest.approx(known, rel=1e-7)
+
+
+def uniform_windows(n, n_steps, colluders, released, b):
+    """f(h) of the disjoint windows, backwards in time: u or an observer holds the token next in h steps."""
+    last = n_steps + 2
+    f, never = np.ones(last + 1), 1.0
+    for _ in range(n_steps):
+        new = np.ones(last + 1)
+        new[1:last] = (colluders + np.exp(b / np.arange(1, last))) / n * f[1] + (1 - (colluders + 1) / n) * f[2:]
+        new[last] = new[last - 1]  # never reached from h = 1
+        never, f = (colluders / n) * f[1] + (1 - colluders / n) * never, new
+    return math.log(f[1] if released else never)
 
 
 PATH, UNIFORM = metropolis(adjacency("path")), np.full(4, 0.25)
@@ -218,7 +234,10 @@ def test_epsilon_of_a_complete_graph_is_that_of_the_accountant(task):
     for sigma, released in ((3.0, False), (8.0, True)):
         value = graph_walk.epsilon(task, uniform, uniform[0], 0, [1], n_steps, sigma, 2.0, 1e-6, released)
         by_orders = bounds.network_epsilon(task, n, n_steps, sigma, 2.0, 1e-6, released, accountant="renyi")
-        assert value == pytest.approx(by_orders, rel=1e-6)
+        if task == "sum":
+            assert value == pytest.approx(by_orders, rel=1e-6)
+        else:  # disjoint windows, not the faces of the minorant
+            assert by_orders < value < 1.2 * by_orders
 
 
 def test_epsilon_at_its_limits():

@@ -40,7 +40,8 @@ def test_law_of_the_rounded_exposure_dominates_that_of_every_path(law):
 def test_epsilon_lies_between_the_exact_one_and_the_renyi_bound(law):
     sigma, delta = 1.3, 1e-4
     found = profile.epsilon(law, sigma, 1.0, delta)
-    assert float(gaussian.deltas(np.sqrt(all_exposures(law)) / sigma, found).mean()) <= delta
+    exact = float(gaussian.deltas(np.sqrt(all_exposures(law)) / sigma, found).mean())
+    assert 0.97 * delta <= exact <= delta  # the grid rounds up, and nothing else does
     renyi = bounds.network_epsilon(
         law.task, law.n_users, law.n_steps, sigma, 1.0, delta, law.released, law.colluders, accountant="renyi"
     )
@@ -87,49 +88,34 @@ def test_calibrated_sigma_of_a_small_walk_is_below_the_renyi_one():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("sigma,epsilon", [(6.72, 1.0), (1.007, 10.0)])
+@pytest.mark.parametrize("sigma,epsilon", [(6.23, 1.0), (0.936, 10.0)])
 def test_known_numbers_of_the_sgd_example(sigma, epsilon):
     law = Law("sgd", 2000, 20_000)
     assert profile.epsilon(law, sigma, 2.0, 1e-6) <= epsilon < profile.epsilon(law, sigma * 0.99, 2.0, 1e-6)
-    assert profile.exposure_law(law).lost < 5e-8
+    assert profile.exposure_law(law).lost < 1e-8
 
 
 @pytest.mark.parametrize("law", [*LAWS, Law("sum", 20, 400), Law("sgd", 8, 2_000)], ids=str)
 def test_the_bound_on_floating_point_error_holds(law):
     """At frequency 0 the law has mass 1, plus the damped mass of longer walks: between none and e^-14."""
-    found = (profile._sum_terms if law.task == "sum" else profile._sgd_terms)(law)
+    found = profile._terms(law)
     left_out, waves = found.left_out, found.waves(1 / 512)
-    circle = profile._Circle(law, found.log_s, found.most)
+    circle = profile._Circle(law, found.most)
     terms = waves(0, np.ones(1, dtype=complex))
-    total, bound = circle.coefficient(*terms), circle.error(*terms)
+    total, bound = circle.coefficient(terms), circle.error(terms)
     assert 1e-16 < bound < 1e-9
     missing = (law.n_steps + 1) * left_out
     assert abs(total.imag) <= bound
     assert 1 - bound - missing <= total.real <= 1 + 1.01 * math.exp(-14) + bound
     for other in (0.3, 2.0):  # any frequency errs less: rotate all levels by a phase and come back
         turned = waves(1, np.exp(1j * other * np.arange(64)))
-        assert abs(circle.coefficient(*turned)) <= total.real + 2 * bound
-
-
-def test_the_bound_covers_the_opening_factor():
-    """1/(1 - (1-hit) z) multiplies the error of z by as much as n: 8 roundings alone are worth 8.2e-11 here."""
-    law = Law("sgd", 2000, 20_000)
-    found = profile._sgd_terms(law)
-    circle = profile._Circle(law, found.log_s, found.most)
-    terms = found.waves(1 / 512)(0, np.ones(1, dtype=complex))
-    z, kernel = circle._z, circle._transform(terms[0])
-    opening = 1 / (1 - (1 - 1 / 2000) * z)
-    result = opening * (1 + z / 2000 * circle._usual_end / (1 - z * kernel))
-    norms = math.sqrt(float(np.mean(np.abs(opening) ** 2)) * float(np.mean(np.abs(result) ** 2)))
-    needed = 8 * 2.0**-53 * norms * math.exp(14 * law.n_steps / len(z))
-    assert needed == pytest.approx(8.2e-11, rel=0.05)
-    assert circle.error(*terms) > 2 * needed
+        assert abs(circle.coefficient(turned)) <= total.real + 2 * bound
 
 
 def test_long_sums_leave_hardly_any_probability_out():
     """Logarithms of factorials were off by 5e-11 a row, 8e-7 in all, which made every epsilon infinite."""
     law = Law("sum", 200, 20_000, 1, True)
-    left_out = profile._sum_terms(law).left_out
+    left_out = profile._terms(law).left_out
     assert (law.n_steps + 1) * left_out < 1e-11
 
 
@@ -143,12 +129,12 @@ def test_a_long_sum_has_a_profile_below_its_renyi_bound():
 def test_masses_of_a_sum_are_rounded_up():
     """What a row keeps and what it leaves out is never less than 1: no probability is lost to rounding."""
     law = Law("sum", 50, 3000)
-    terms = profile._sum_terms(law)
+    terms = profile._terms(law)
     left_out = terms.left_out
-    kernel, _ = terms.waves(1 / 512)(0, np.ones(1, dtype=complex))
+    kernel = terms.waves(1 / 512)(0, np.ones(1, dtype=complex))
     kept = int(np.flatnonzero(kernel)[-1]) + 1
     assert math.exp(kept * math.log1p(-1 / 50)) <= left_out < 1e-15  # longer cycles are left out, and counted
     kernel = kernel[:kept]
-    decay = profile._powers(math.log1p(-1 / 50), kept - 1) / 50
+    decay = profile._powers(math.log1p(-1 / 50), kept - 1)
     assert (kernel.real >= decay * (1 - left_out) * (1 - 1e-14)).all()
     assert (kernel.real <= decay * (1 + 1e-10)).all()
