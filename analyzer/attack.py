@@ -65,7 +65,7 @@ class _Sent:
 
 def guesses(plan: Plan, records: Iterable[Record]) -> list[Guess]:
     """The best linear guess of every other user's value, from one view."""
-    if not plan.mechanism.additive or not plan.task.additive or plan.task.own_code or plan.rounds is not None:
+    if not plan.mechanism.additive or not plan.task.additive or plan.task.own_code or plan.walk.anonymous:
         raise AttackError("this attack is for sums, means and Gaussian histograms on a walk with a known path")
     found = list(records)
     me = plan.index(next(str(record.fields["user"]) for record in found if record.kind == "header"))

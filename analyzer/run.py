@@ -21,7 +21,6 @@ from analyzer.read.tables import HANDOFF, START
 from analyzer.read.truth import Truth
 from analyzer.reconstruct import increments, lineage
 from analyzer.verdict import Check, Status
-from network_dp.plan import Rounds
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +56,7 @@ class Analysis:
     @property
     def shows_path(self) -> bool:
         """May a report show who held the token, and when? Not of a hidden walk: reports are passed on."""
-        return self.run.plan.rounds is None
+        return not self.run.plan.walk.anonymous
 
     def cards(self) -> list[UserCard]:
         """One card per user, in plan order."""
@@ -114,8 +113,8 @@ def analyze(
     logs = load.load(paths, plan)
     tree = lineage.build(logs)
     run = Run(logs, tree, increments.build(tree, logs.plan.n))
-    if logs.plan.rounds is not None:
-        return _anonymous(paths, run, logs.plan.rounds, truth, is_user=is_user)
+    if logs.plan.walk.anonymous:
+        return _anonymous(paths, run, truth, is_user=is_user)
     members = [_user(run, name) for name in colluders]
     numbers = privacy.measure(run, members, max_colluders)
     result = utility.measure(run, truth)
@@ -132,7 +131,7 @@ def analyze(
     return Analysis(run, numbers, result, tuple(checks), single_log.look(run))
 
 
-def _anonymous(paths: Sequence[Path], run: Run, plan: Rounds, truth: Truth | None, *, is_user: bool) -> Analysis:
+def _anonymous(paths: Sequence[Path], run: Run, truth: Truth | None, *, is_user: bool) -> Analysis:
     """A run over anonymous rounds. Several logs together show the path to whoever reads them."""
     if is_user and len(run.logs.files) > 1 and not run.plan.in_one_round:
         raise InputError(
@@ -141,7 +140,7 @@ def _anonymous(paths: Sequence[Path], run: Run, plan: Rounds, truth: Truth | Non
             "holds logs of several users of a hidden run: together they show who held the token. A user reads its own "
             "log only; if you are none of the users, give --i-am-not-a-user",
         )
-    attended = rounds.Attended(run.plan, plan, load.attended(run.plan, run.logs))
+    attended = rounds.Attended(run.plan, load.attended(run.plan, run.logs))
     numbers, result = rounds.measure(run, attended), utility.measure(run, truth)
     return Analysis(run, numbers, result, tuple(rounds.checks(run, attended, numbers, result)), None)
 

@@ -18,6 +18,7 @@ from coordinator_free_launcher.results import Estimate, Histogram, Model, Result
 from network_dp.errors import UserError
 from network_dp.plan import CustomTask, HistogramTask, ModelTask, Plan, SgdTask, SumTask
 from network_dp.plan_reader import from_dict, load
+from network_dp.topology import TOPOLOGIES, Complete
 
 Tables = Mapping[Any, Any] | Sequence[Any]
 _PORT: Final = 20000  # a placeholder: a local run moves everybody to free ports
@@ -109,7 +110,10 @@ _RESULTS: Final[Mapping[type, type[Result]]] = {
 
 
 def _sums(kind: str, data: Tables, lower: float, upper: float, epsilon: float, more: Mapping[str, Any]) -> Estimate:
-    return Estimate(_run({"kind": kind, "lower": float(lower), "upper": float(upper)}, data, epsilon, more))
+    task: dict[str, Any] = {"kind": kind, "lower": float(lower), "upper": float(upper)}
+    if more.get("column") is None:
+        task["dimension"] = _width(next(iter(by_name(data).values())))
+    return Estimate(_run(task, data, epsilon, more))
 
 
 def _run(
@@ -120,12 +124,11 @@ def _run(
     column = rest.pop("column", None)
     if column is not None:
         task["columns"] = [column] if isinstance(column, str) else list(column)
-    elif task["kind"] in ("sum", "mean"):
-        task["dimension"] = _width(next(iter(tables.values())))
     folder, clipping = rest.pop("folder", None), rest.pop("allow_clipping", False)
     noise = {"mechanism": rest.pop("mechanism", mechanism), "epsilon": float(epsilon), "delta": rest.pop("delta", 1e-6)}
     topology = rest.pop("topology", "ring")
-    key, usual = ("rounds", _ROUNDS) if topology == "ring" else ("steps", _STEPS_PER_USER * len(tables))
+    key = TOPOLOGIES.get(topology, Complete).length_key
+    usual = {"rounds": _ROUNDS, "steps": _STEPS_PER_USER * len(tables)}[key]
     walk = {"topology": topology, key: rest.pop(key, usual)}
     name = rest.pop("name", task["kind"])
     if rest:

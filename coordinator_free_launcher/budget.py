@@ -96,7 +96,7 @@ def record_walked(plan: Plan, bundles: Sequence[Path], epsilons: NDArray[np.floa
     """Note beside each user's charge what the run really showed, epsilons[u, v]; it counts where it is the higher."""
     delta = 0.0 if plan.mechanism.pure else plan.noise.delta
     slack = 1e-8 if plan.mechanism.additive else 1e-3  # losses of responses are rounded up to another grid than before
-    is_gaussian = plan.mechanism.by_exposure and (plan.rounds is None or plan.in_one_round)
+    is_gaussian = plan.mechanism.by_exposure and (plan.in_one_round or not plan.walk.anonymous)
     worst = np.where(np.eye(plan.n, dtype=np.bool_), 0.0, epsilons).max(axis=1).tolist()
     for bundle, epsilon in zip(bundles, worst, strict=True):
         path = ledger_of(bundle)

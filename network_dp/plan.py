@@ -71,6 +71,11 @@ class Walk:
     weights: Weights | None = None
     control: Control | None = None
 
+    @property
+    def anonymous(self) -> bool:
+        """Do users speak in anonymous rounds, so that nobody learns who holds a token?"""
+        return self.path == "hidden" or self.protocol == "masked_sum"
+
 
 @dataclass(frozen=True, slots=True)
 class Rounds:

@@ -34,7 +34,7 @@ from network_dp.plan import (
     as_dict,
 )
 from network_dp.plan_graph import check_graph, check_peers, least_alive_on
-from network_dp.plan_rounds import ATTEMPTS, check_rounds, is_anonymous, least_alive
+from network_dp.plan_rounds import ATTEMPTS, check_rounds, least_alive
 from network_dp.plan_table import PlanTable, Record
 from network_dp.task_spec import usual_step
 from network_dp.topology import TOPOLOGIES, TopologyKind
@@ -163,7 +163,7 @@ def _with_least_alive(walk: Walk, noise: Noise, rounds: Rounds | None, n: int) -
 
 def _rounds(top: PlanTable, walk: Walk) -> Rounds | None:
     """The table of anonymous rounds, where the plan has them."""
-    if not is_anonymous(walk):
+    if not walk.anonymous:
         if top.has("rounds"):
             raise PlanError('rounds: only a plan with walk.path = "hidden" or a masked sum has anonymous rounds')
         return None
@@ -282,7 +282,7 @@ def _sgd(table: PlanTable, steps: int, *, contracts: bool) -> SgdTask:
 def _noise(table: PlanTable, walk: Walk, task: TaskSpec, n_users: int) -> Noise:
     drawn = TOPOLOGIES[walk.topology].drawn
     mechanisms = task.mechanisms(drawn)
-    if is_anonymous(walk) or TOPOLOGIES[walk.topology].listed:  # there Gaussian noise is the usual
+    if walk.anonymous or TOPOLOGIES[walk.topology].listed:  # there Gaussian noise is the usual
         mechanisms = tuple(sorted(mechanisms, key=lambda kind: not MECHANISMS[kind].by_exposure))
     mechanism = table.choice("mechanism", mechanisms, mechanisms[0])
     size_key = MECHANISMS[mechanism].size_key

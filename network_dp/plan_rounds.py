@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from network_dp.plan import Plan, PlanError, Rounds, Walk
+from network_dp.plan import Plan, PlanError, Rounds
 
 ATTEMPTS = 2  # of a masked sum, unless a plan says otherwise: one may fail
 NUMBERS_PER_MS = 1000  # a holder computes, seals and writes its token within the beat (docs/THREAT_MODEL.md)
 LEAST_CROWD = 3  # honest users among whom a holder hides
-
-
-def is_anonymous(walk: Walk) -> bool:
-    """Do users speak in anonymous rounds?"""
-    return walk.path == "hidden" or walk.protocol == "masked_sum"
 
 
 def least_alive(n: int, rounds: Rounds) -> int:

@@ -143,7 +143,7 @@ class Parts:
 async def _serve(bundle: Bundle, task: Task, data: LocalData, options: Options, crash: CrashAt | None) -> int:
     asyncio.get_running_loop().set_exception_handler(logs.on_loop)
     with ExitStack() as closing:
-        compose = _walk if bundle.public.plan.rounds is None else _rounds
+        compose = _rounds if bundle.public.plan.walk.anonymous else _walk
         return await _take_part(bundle, compose(bundle, task, data, options, crash, closing), options)
 
 
@@ -158,8 +158,8 @@ def _walk(
     worker = BoundTask(task, data, plan.unit_count, refresh_cover, share)
     ctx = context(plan, bundle.me, worker, noise_every_visit=task.noise_every_visit)
     journal = _journal(bundle, WALK, Durable(promised=(0, ctx.start)), options, closing)
-    life = _count_life(bundle.state / "lives")
-    source, dice = sources(plan.insecure_seed, f"{bundle.name} {plan.run_number}", life)
+    incarnation = _count_incarnation(bundle.state / "lives")
+    source, dice = sources(plan.insecure_seed, f"{bundle.name} {plan.run_number}", incarnation)
     frame = Frame(plan.run_id, plan.hash)
     ledger = ctx.rule.blank_ledger(ctx.n)
     token_bytes = len(Token(task.initial(source), 0, 0, 0, ledger).encode())
@@ -168,7 +168,7 @@ def _walk(
     journal.make_room(token_bytes)
     view_log = _view_log(bundle, ctx.log_values, closing)
     in_step.begin(journal, view_log, rejoin=options.rejoin, wall_time=time.time())
-    view_log.append(view.encode("start", life=life, time=time.time()))
+    view_log.append(view.encode("start", life=incarnation, time=time.time()))
     if journal.fresh and data.clipped:
         view_log.append(view.encode("clipped", count=data.clipped))
 
@@ -193,7 +193,7 @@ def _walk(
     service = PeerService(bundle, frame, runtime, token_bytes, timeout_s)
     if relay is not None:
         service.relay, relay.behind = relay, runtime
-    return Parts(runtime, client, service, again=life > 1)
+    return Parts(runtime, client, service, again=incarnation > 1)
 
 
 def _rounds(
@@ -203,12 +203,12 @@ def _rounds(
     plan = bundle.public.plan
     worker = BoundTask(task, data, plan.unit_count, 1)
     journal = _journal(bundle, ROUNDS, rounds.Durable(), options, closing)
-    life = _count_life(bundle.state / "lives")
-    source, dice = sources(plan.insecure_seed, f"{bundle.name} {plan.run_number}", life)
-    ctx = rounds_context(bundle, worker, life)
+    incarnation = _count_incarnation(bundle.state / "lives")
+    source, dice = sources(plan.insecure_seed, f"{bundle.name} {plan.run_number}", incarnation)
+    ctx = rounds_context(bundle, worker, incarnation)
     view_log = _view_log(bundle, ctx.log_values, closing)
     rounds_records.begin(journal, view_log, rejoin=options.rejoin, wall_time=time.time())
-    view_log.append(view.encode("start", life=life, time=time.time()))
+    view_log.append(view.encode("start", life=incarnation, time=time.time()))
     if journal.fresh and data.clipped:
         view_log.append(view.encode("clipped", count=data.clipped))
 
@@ -226,7 +226,7 @@ def _rounds(
     runtime = Runtime(Rounds(ctx, dice, source, worker), store, client, finished, options.on_progress, crash)
     client.myself = runtime.ask
     service = RoundService(bundle, frame, runtime, codec, sizes.message_bytes_max)
-    return Parts(runtime, client, service, again=life > 1)
+    return Parts(runtime, client, service, again=incarnation > 1)
 
 
 def _journal(bundle: Bundle, codec: RecordCodec, start: Any, options: Options, closing: ExitStack) -> Journal:
@@ -308,7 +308,7 @@ def warm_channels(ctx: Context) -> int:
     return 1 if ctx.n > CROWD else WARM_CHANNELS
 
 
-def _count_life(path: Path) -> int:
+def _count_incarnation(path: Path) -> int:
     """How often this user was started: a seeded (insecure) user must not repeat its draws after a restart."""
     try:
         with path.open("a+b", buffering=0) as file:

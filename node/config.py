@@ -117,7 +117,7 @@ def read_bundle(folder: Path, public: Public | None = None, *, rejoin: bool = Fa
         bind=values.get("bind") or user.bind or user.address,
         data=folder / values.get("data", "data.csv"),
         state=folder / "state",
-        round_key=b"" if public.plan.rounds is None else _round_key(folder, user),
+        round_key=b"" if not public.plan.walk.anonymous else _round_key(folder, user),
         ledger=folder / values["ledger"] if "ledger" in values else None,
     )
     _check_identity(bundle)

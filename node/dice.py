@@ -38,12 +38,12 @@ class SeededDice:
         return self.below(1 << 53) / 2.0**53
 
 
-def sources(insecure_seed: int | None, user: str, life: int) -> tuple[Source, SystemDice | SeededDice]:
-    """Noise source and dice of one user. A seeded user that restarts (``life`` counts) must not draw the same again."""
+def sources(insecure_seed: int | None, user: str, incarnation: int) -> tuple[Source, SystemDice | SeededDice]:
+    """Noise source and dice of one user; a seeded one must not repeat its draws in another ``incarnation``."""
     if insecure_seed is None:
         return SystemSource(), SystemDice()
 
     def seed(purpose: str) -> bytes:
-        return hashlib.sha256(f"INSECURE {insecure_seed} {user} {life} {purpose}".encode()).digest()
+        return hashlib.sha256(f"INSECURE {insecure_seed} {user} {incarnation} {purpose}".encode()).digest()
 
     return SeededSource(seed("noise")), SeededDice(SeededSource(seed("dice")))

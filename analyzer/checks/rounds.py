@@ -34,8 +34,12 @@ class Attended:
     """What the logs of a run say beside the walk."""
 
     plan: Plan
-    rounds: Rounds
     logs: Mapping[int, RoundsLog]
+
+    @property
+    def rounds(self) -> Rounds:
+        assert self.plan.rounds is not None
+        return self.plan.rounds
 
     @property
     def least(self) -> int:

@@ -159,7 +159,7 @@ def attended(plan: Plan, logs: Logs) -> dict[int, rounds.RoundsLog]:
 
 def _as_walk(plan: Plan, sources: Sequence[Source]) -> Callable[[int, Iterable[Numbered]], Iterable[Numbered]]:
     """Logs of a hidden walk, told as those of a walk; a masked sum has none."""
-    if plan.rounds is None:
+    if not plan.walk.anonymous:
         return lambda user, lines: lines
     if plan.in_one_round:
         return lambda user, lines: ((number, record) for number, record in lines if record.kind not in rounds.KINDS)

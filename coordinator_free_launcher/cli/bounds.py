@@ -116,7 +116,6 @@ def calibrate(
     """
     from coordinator_free_launcher.cli import bounds_tables as tables
 
-    sigma = None if task == "histogram" and buckets is not None else 1.0  # any: calibration replaces it
     query = _query(
         task,
         topology,
@@ -127,7 +126,7 @@ def calibrate(
         sensitivity=sensitivity,
         lipschitz=lipschitz,
         buckets=buckets,
-        sigma=sigma,
+        sigma=1.0 if buckets is None else None,  # any: calibration replaces it
         colluders=colluders,
         released=released,
         cap=cap,
@@ -184,6 +183,7 @@ def _query(
     task: str, topology: str, users: int, steps: int | None, rounds: int | None, reissues: int | None, **more: Any
 ) -> BoundsQuery:
     from coordinator_free_launcher.cli.bounds_kinds import KINDS, BoundsQuery
+    from coordinator_free_launcher.cli.bounds_tasks import TASKS
     from network_dp.errors import AccountingError, require
 
     require(topology in KINDS, f"--topology must be {' or '.join(KINDS)}")
@@ -194,9 +194,9 @@ def _query(
         raise AccountingError(kind.foreign_length)
     if length is None:
         raise AccountingError(kind.needs_length)
-    answers = task == "histogram" and more["sigma"] is None
+    answers = task in TASKS and TASKS[task].responds and more["sigma"] is None
     reserved = kind.reissues * (not answers) if reissues is None else reissues  # as a plan does (docs/adr/0019)
-    return BoundsQuery(task, topology, users, length, reissues=reserved, **more)  # type: ignore[arg-type]  # it checks
+    return BoundsQuery(task, topology, users, length, reissues=reserved, **more)
 
 
 def _show(title: str, rows: Sequence[Row], as_json: bool) -> None:

@@ -7,18 +7,16 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final, Literal
+from typing import Any, ClassVar, Final
 
+from coordinator_free_launcher.cli.bounds_tasks import TASKS, Adding, Printed
 from coordinator_free_launcher.cli.rows import Row
 from network_dp import bounds, calibrate, printed, utility
 from network_dp.errors import require
 from network_dp.noise_rule import cover_elements
 from network_dp.topology import Complete, Ring
-
-Task = Literal["sum", "mean", "histogram", "sgd"]
-Printed = tuple[str, Callable[[float], float]]  # a theorem, and its epsilon as a function of the noise
 
 HIDDEN: Final = "only if nobody can tell who else held the token; TLS alone does not give it"
 _UNCOVERED: Final = "most hops of a ring carry no noise of their own"
@@ -28,7 +26,7 @@ _UNCOVERED: Final = "most hops of a ring carry no noise of their own"
 class BoundsQuery:
     """The options of a bounds or calibrate command, checked."""
 
-    task: Task
+    task: str
     topology: str
     users: int
     length: int  # rounds of a ring, steps of the complete graph
@@ -44,11 +42,11 @@ class BoundsQuery:
     reissues: int = 0  # ring: how often the token may be lost and taken up again
 
     def __post_init__(self) -> None:
-        require(self.task in ("sum", "mean", "histogram", "sgd"), "--task must be sum, mean, histogram or sgd")
+        require(self.task in TASKS, f"--task must be one of {', '.join(TASKS)}")
         require(self.topology in KINDS, f"--topology must be {' or '.join(KINDS)}")
         require(self.users >= 2, "--users must be at least 2")
         require(self.length >= 1, "--rounds (ring) or --steps (complete) must be at least 1")
-        require(self.task != "sgd" or self.lipschitz is not None, "--task sgd needs --lipschitz")
+        self.asked.check(self)
         require(not self.responding or self.buckets is not None, "--gamma needs --buckets")
         require(self.gamma is None or self.responding, "--gamma is for a histogram without --sigma: give one of them")
         require(self.reissues >= 0, "--reissues must be at least 0")
@@ -59,20 +57,17 @@ class BoundsQuery:
         return KINDS[self.topology]
 
     @property
-    def responding(self) -> bool:
-        """A histogram by randomised response (a histogram with --sigma is a vector sum with Gaussian noise)."""
-        return self.task == "histogram" and self.sigma is None
+    def asked(self) -> Adding:
+        return TASKS[self.task]
 
     @property
-    def walk_task(self) -> Literal["sum", "sgd"]:
-        return "sgd" if self.task == "sgd" else "sum"
+    def responding(self) -> bool:
+        """A histogram by randomised response (a histogram with --sigma is a vector sum with Gaussian noise)."""
+        return self.asked.responds and self.sigma is None
 
     @property
     def total_sensitivity(self) -> float:
-        """Gradients of an L-Lipschitz loss differ by 2 L; one-hot vectors by sqrt(2)."""
-        if self.task == "sgd":
-            return 2 * (self.lipschitz or 0.0)
-        return math.sqrt(2) if self.task == "histogram" else self.sensitivity
+        return self.asked.sensitivity(self)
 
     @property
     def observer(self) -> str:
@@ -151,7 +146,7 @@ class RingKind(Kind):
 
     def check(self, query: BoundsQuery) -> None:
         require(query.users >= Ring.least_users, f"a ring needs at least {Ring.least_users} users")
-        require(query.task != "sgd", "sgd on a ring has no amplification; use complete")
+        require(query.asked.hidden_on_ring, "sgd on a ring has no amplification; use complete")
         require(query.cap is None, "--cap is for the complete graph; a ring has --rounds")
 
     def contributions(self, query: BoundsQuery) -> int:
@@ -228,7 +223,7 @@ class CompleteKind(Kind):
 
     def _bound(self, query: BoundsQuery, sigma: float, path: bounds.Path, released: bool) -> bounds.NetworkBound:
         size = (query.users, query.length, sigma, query.total_sensitivity, query.delta, released, query.colluders)
-        return bounds.network_bound(query.walk_task, *size, query.cap, path)
+        return bounds.network_bound(query.asked.walk, *size, query.cap, path)
 
     def local(self, query: BoundsQuery, sigma: float) -> tuple[float, str]:
         count = self.contributions(query)
@@ -248,13 +243,10 @@ class CompleteKind(Kind):
             return None
         walk = {"n_users": query.users, "n_steps": query.length, "colluders": query.colluders}
         reach = query.total_sensitivity
-        return calibrate.sigma(epsilon, query.delta, reach, task=query.walk_task, path="hidden", **walk)  # type: ignore[arg-type]
+        return calibrate.sigma(epsilon, query.delta, reach, task=query.asked.walk, path="hidden", **walk)  # type: ignore[arg-type]
 
     def printed(self, query: BoundsQuery) -> Printed:
-        n, length, delta, reach = query.users, query.length, query.delta, query.total_sensitivity
-        if query.task == "sgd":
-            return "Thm 4", lambda sigma: printed.theorem_4_at(n, length, sigma, reach / 2, delta, query.cap)
-        return "Thm 3", lambda sigma: printed.theorem_3_at(n, length, sigma, reach, delta)
+        return query.asked.printed(query)
 
     def response_epsilon(self, query: BoundsQuery, buckets: int, gamma: float) -> float:
         from network_dp import shuffle

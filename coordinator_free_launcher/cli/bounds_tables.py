@@ -37,16 +37,13 @@ def bounds_rows(query: BoundsQuery) -> list[Row]:
         kind.hidden(query, sigma),
     )
     theorem, as_printed = kind.printed(query)
-    error = "standard deviation of the result"
-    if query.task == "sgd":
-        error = "bound on F(tau) - F(w*), for dimension and diameter 1"
     return [
         Row("network_epsilon", "network epsilon", network, meaning),
         Row("hidden_epsilon", "if the path were hidden", hidden, kind.unhidden if hidden is None else HIDDEN),
         Row("local_epsilon", "local epsilon", local, counted),
         Row("printed_epsilon", f"as printed ({theorem})", as_printed(sigma), kind.printed_note()),
         *kind.extras(query),
-        Row("expected_std", "expected error", _gaussian_error(query, sigma), error),
+        Row("expected_std", "expected error", query.asked.error(query, sigma), query.asked.error_means),
     ]
 
 
@@ -59,15 +56,6 @@ def _sigma(query: BoundsQuery) -> float:
     if query.sigma is None:
         raise AccountingError("give the noise: --sigma (or --gamma for a histogram by randomised response)")
     return query.sigma
-
-
-def _gaussian_error(query: BoundsQuery, sigma: float) -> float:
-    if query.task == "sgd":
-        return utility.sgd_suboptimality(1.0, query.lipschitz or 0.0, 1, sigma, query.length)
-    walk = query.kind.length(query) | {"n_users": query.users, "released": query.released}
-    if query.task == "mean":
-        return utility.mean_std(sigma, cap=query.cap, value_std=query.sensitivity / 2, **walk)
-    return utility.sum_std(sigma, **walk)
 
 
 def _response_epsilon(query: BoundsQuery) -> float:
@@ -97,14 +85,14 @@ def _response_rows(query: BoundsQuery) -> list[Row]:
 
 def calibrate_rows(query: BoundsQuery, epsilon: float) -> list[Row]:
     """The least noise for network DP and, where it exists, for local DP, each with its expected error."""
-    if query.task == "histogram" and query.buckets is not None:
+    if query.asked.responds and query.buckets is not None:
         return _calibrate_response(query, epsilon)
     kind = query.kind
     network = calibrate.sigma(
         epsilon,
         query.delta,
         query.total_sensitivity,
-        task=query.walk_task,
+        task=query.asked.walk,
         n_users=query.users,
         released=query.released,
         colluders=query.colluders,
@@ -114,10 +102,10 @@ def calibrate_rows(query: BoundsQuery, epsilon: float) -> list[Row]:
     )
     hidden, (local, counted) = kind.hidden_sigma(query, epsilon), kind.local_sigma(query, epsilon)
     theorem, as_printed = kind.printed(query)
-    with_local = [Row("local_std", "expected error", _gaussian_error(query, local), "with that sigma")]
+    with_local = [Row("local_std", "expected error", query.asked.error(query, local), "with that sigma")]
     return [
         Row("network_sigma", "sigma for network DP", network, f"{query.observer}, path known"),
-        Row("network_std", "expected error", _gaussian_error(query, network), "with that sigma"),
+        Row("network_std", "expected error", query.asked.error(query, network), "with that sigma"),
         Row("hidden_sigma", "if the path were hidden", hidden, kind.unhidden if hidden is None else HIDDEN),
         Row("local_sigma", "sigma for local DP", local, counted),
         *(with_local if local < float("inf") else []),

@@ -209,7 +209,7 @@ def comparison(plan: Plan, colluders: int = 1) -> list[Row]:
     from analyzer.report.as_printed import as_printed, theorem_of
     from coordinator_free_launcher.cli.promise import promises
 
-    if plan.rounds is not None:  # of anonymous rounds the paper says nothing
+    if plan.walk.anonymous:  # of anonymous rounds the paper says nothing
         return promises(plan, colluders)
     label = f"as printed ({theorem_of(plan)})" if theorem_of(plan) else "as printed"
     note = "the paper's formula: for comparison only" if theorem_of(plan) else "the paper has no theorem for this"

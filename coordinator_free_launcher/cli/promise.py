@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from coordinator_free_launcher.cli.rows import Row
 from network_dp import utility
-from network_dp.plan import Plan, Rounds
+from network_dp.plan import Plan
 
 
 def promises(plan: Plan, colluders: int = 1) -> list[Row]:
@@ -32,8 +32,8 @@ def promises(plan: Plan, colluders: int = 1) -> list[Row]:
 
 def _meaning(plan: Plan) -> str:
     """For whom the promise holds, and while what does not happen."""
-    if plan.rounds is not None:
-        return _anonymously(plan, plan.rounds)
+    if plan.walk.anonymous:
+        return _anonymously(plan)
     ring, reserve = not plan.topology.drawn, plan.noise.reissues
     if plan.noise.distance is not None:
         return _among_peers(plan)
@@ -52,8 +52,10 @@ def _among_peers(plan: Plan) -> str:
     return f"{pairs_in_words(plan)} {known}; while the token is never lost and taken up again (the verdict says more)"
 
 
-def _anonymously(plan: Plan, rounds: Rounds) -> str:
+def _anonymously(plan: Plan) -> str:
     """What anonymous rounds promise, against whom, and what they do not cover."""
+    rounds = plan.rounds
+    assert rounds is not None
     who = "any one user" if rounds.colluders == 1 else f"any {rounds.colluders} users together"
     who += " (more: nothing is promised) with somebody who "
     who += f"watches every link, delta = {plan.noise.delta:g}, if they cannot break X25519 and the pads (computational)"
@@ -68,7 +70,7 @@ def _counted(number: int, what: str) -> str:
 
 
 def _one_path(plan: Plan, promised: float | None) -> list[Row]:
-    if plan.rounds is not None:
+    if plan.walk.anonymous:
         return []
     from analyzer.checks.limits import path_limit, path_sentence
 
@@ -83,7 +85,7 @@ def _or_infinite(epsilon: float | None) -> float:
 
 def _other_path(plan: Plan, colluders: int) -> list[Row]:
     """Known and hidden side by side: what the same noise gives on the path that the plan does not ask for."""
-    if plan.rounds is None:
+    if not plan.walk.anonymous:
         return [_if_hidden(plan, colluders)]
     if plan.in_one_round:
         return []

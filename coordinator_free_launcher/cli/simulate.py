@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from simulator.faults.runner import RunCounts
 
 SCHEDULES = 2000
+PROTOCOLS = ("walk", "rounds")
 SHOWN = 10
 
 
@@ -40,9 +41,9 @@ def faults(
     """Crash, lose, delay, split and restart by the thousand, and check every invariant after every step."""
     from simulator.faults.runner import run_seed
 
-    if protocol not in ("walk", "rounds"):
-        raise typer.BadParameter(f"--protocol {protocol}: must be walk or rounds")
-    if protocol == "rounds":
+    if protocol not in PROTOCOLS:
+        raise typer.BadParameter(f"--protocol {protocol}: must be {' or '.join(PROTOCOLS)}")
+    if protocol != PROTOCOLS[0]:
         _rounds(first if seed is None else seed, 1 if seed is not None else schedules, seconds, as_json)
         return
 

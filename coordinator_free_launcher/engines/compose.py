@@ -17,6 +17,7 @@ from network_dp.plan import Plan, PlanError
 from network_dp.plan_reader import load
 
 PORT: Final = 7000
+_SHARED: Final = "walk"  # the network of all, where all can connect to all
 MOST_NETWORKS: Final = 24  # an engine has about 30 to give by itself
 OWNER: Final = 65532  # the image's user, see docker/Dockerfile
 RESERVED: Final = frozenset({"provision", "analyze", "vault", "public"})
@@ -209,13 +210,13 @@ def _networks(plan: Plan) -> list[list[str]]:
     """Per user: the networks of its container. Where peers relay, one per edge: nobody else can even be reached."""
     edges = sum(len(user.peers or ()) for user in plan.users) // 2
     if plan.walk.control != "relay" or edges > MOST_NETWORKS:
-        return [["walk"]] * plan.n
+        return [[_SHARED]] * plan.n
     pairs = [[sorted((plan.index(user.name), plan.index(peer))) for peer in user.peers or ()] for user in plan.users]
     return [[f"edge-{a}-{b}" for a, b in mine] for mine in pairs]
 
 
 def _joined(networks: list[str]) -> str:
-    return "" if networks == ["walk"] else f"    networks: [{', '.join(networks)}]\n"
+    return "" if networks == [_SHARED] else f"    networks: [{', '.join(networks)}]\n"
 
 
 def _lines(lines: Iterable[str]) -> str:

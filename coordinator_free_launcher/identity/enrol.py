@@ -180,7 +180,7 @@ def _keys(plan: Plan, cards: Sequence[Card]) -> dict[str, PublicKey]:
 
 def _round_keys(plan: Plan, cards: Sequence[Card]) -> dict[str, str]:
     """The round key of every user, where the plan has anonymous rounds."""
-    if plan.rounds is None:
+    if not plan.walk.anonymous:
         return {}
     for card in cards:
         if not HEX_32.fullmatch(card.round_key):
@@ -249,7 +249,7 @@ def _check_own(plan: Plan, certificate: x509.Certificate, authority: x509.Certif
     here, pinned = pin(read_key(bundle / "key.pem").public_key()), plan.users[plan.index(name)].key
     if not here == pinned == pin(certificate_key(certificate)):
         raise IdentityError(f"the plan pins another key for {name} than the one in {bundle}: was another card signed?")
-    if plan.rounds is not None:
+    if plan.walk.anonymous:
         drawn = round_pin(read_round_key(bundle / "round.pem"))
         if drawn != plan.users[plan.index(name)].round_key:
             raise IdentityError(f"the plan pins another round key for {name} than the one in {bundle}")

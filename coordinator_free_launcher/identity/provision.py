@@ -132,7 +132,7 @@ def _fill(
         key = new_key()
         write_key(key, bundle / "key.pem")
         pins[user.name] = pin(key.public_key())
-        if plan.rounds is not None:
+        if plan.walk.anonymous:
             round_pins[user.name] = new_round_key(bundle / "round.pem")
         certificate = certificate_pem(authority.certify(user.name, host_of(user.address), key.public_key(), valid_days))
         (bundle / "cert.pem").write_bytes(certificate)

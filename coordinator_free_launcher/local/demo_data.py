@@ -48,12 +48,11 @@ class DemoTruth:
     test_features: list[list[float]] | None = None
     test_labels: list[float] | None = None
 
-    @property
-    def first(self) -> float | None:
+    def first(self, plan: Plan) -> float | None:
         """What the first number of a mean or of a histogram's shares should be; None for the other tasks."""
         if self.histogram is not None:
             return self.histogram[0] / sum(self.histogram)
-        return self.mean[0] if self.kind == "mean" and self.mean is not None else None
+        return self.mean[0] if plan.task.per_user and self.mean is not None else None
 
     def write(self, path: Path) -> None:
         values = {key: value for key, value in asdict(self).items() if value is not None}

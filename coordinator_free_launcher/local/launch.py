@@ -125,7 +125,7 @@ class Launch:
         self.ready: set[str] = set()
         self.step = 0
         self._options: dict[str, str | bool] = {"rejoin": True} if rejoin else {}
-        if pace and self.plan.rounds is not None:
+        if pace and self.plan.walk.anonymous:
             raise LaunchError("--pace: anonymous rounds keep their own beat; set rounds.beat_ms in the plan instead")
         if pace:
             self._options["pace"] = str(pace)
@@ -185,7 +185,7 @@ class Launch:
 
     def start_all(self, show: Callable[[Progress], None]) -> None:
         """Everybody, the starter of a walk last; a bounded wait that names who is missing."""
-        last = self.plan.walk.starter if self.plan.rounds is None else None
+        last = None if self.plan.walk.anonymous else self.plan.walk.starter
         first = [name for name in self.names if name != last]
         rest = [name for name in self.names if name == last]
         for group in (first, rest):

@@ -72,7 +72,7 @@ def read_status(run: Path) -> list[dict[str, Any]]:
     rows, plan = [], read_run(run)
     for name in local_users(run, plan, None):
         state = user_folder(run, name) / "state"
-        visits, furthest = _furthest(state / "view.jsonl", hidden=plan.rounds is not None)
+        visits, furthest = _furthest(state / "view.jsonl", hidden=plan.walk.anonymous)
         rows.append(
             {
                 "user": name,

@@ -38,7 +38,7 @@ class Mine:
         self._events: deque[str] = deque(maxlen=EVENTS)
         self._last: dict[str, Any] = {}
         self._visit = -1
-        self._withheld = plan.rounds is not None and not values
+        self._withheld = plan.walk.anonymous and not values
         self.step = self.visits = self.contributions = 0
         self.final = False
 

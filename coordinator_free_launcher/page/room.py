@@ -33,7 +33,7 @@ class Room:
 
     def __init__(self, plan: Plan, estimate: Estimate | None = None) -> None:
         self._plan, self._estimate = plan, estimate
-        self._hidden = plan.rounds is not None  # nobody learns who holds the token, whoever looks at the room neither
+        self._hidden = plan.walk.anonymous  # nobody learns who holds the token, whoever looks at the room neither
         self._waiting: list[tuple[Key, int, Record]] = []
         self._newest: Key = ((0, 0), -1)  # of what was read
         self._at: Key = ((0, 0), -1)  # of what was taken

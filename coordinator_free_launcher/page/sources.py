@@ -71,10 +71,11 @@ class MineSource:
         if self._all[0] != self._mine.contributions:
             self._all = (self._mine.contributions, seen_by_all(self._plan, self._mine.contributions))
         costs, mine = self._costs, self._mine
+        spoke = mine.contributions or self._plan.walk.anonymous
         return {
             **mine.picture(),
             "running": is_running(self._bundle / "state"),
-            "epsilon": None if costs is None else costs.at(mine.step if mine.contributions or self._plan.rounds else 0),
+            "epsilon": None if costs is None else costs.at(mine.step if spoke else 0),
             "promise": None if costs is None else costs.promise,
             "seen_by_all": self._all[1],
             "budget": self._budget,
@@ -134,7 +135,7 @@ class RoomSource:
         self._tails = {name: Tail(state / "view.jsonl") for name, state in self._states.items()}
         self._room = Room(self._plan, estimate_of(self._plan))
         self._statuses, self._judge = statuses or self._locks, judge
-        self._truth = truth_of(run)
+        self._truth = truth_of(self._plan, run)
         self._found: list[float] | None = None
         self.verdict: str | None = None
 
@@ -200,13 +201,13 @@ def estimate_of(plan: Plan) -> Estimate | None:
     return estimate
 
 
-def truth_of(run: Path) -> float | None:
+def truth_of(plan: Plan, run: Path) -> float | None:
     """In a demo with made-up data: what the first number of the estimate should be."""
     from coordinator_free_launcher.local.demo_data import DemoTruth
 
     path = run / "truth.json"
     try:
-        return DemoTruth.read(path).first if path.exists() else None
+        return DemoTruth.read(path).first(plan) if path.exists() else None
     except FormatError:
         return None
 

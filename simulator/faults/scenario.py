@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, Final
 
 from network_dp.noise_rule import cover_elements
 from network_dp.plan import Plan
@@ -134,14 +134,14 @@ STAGES: tuple[Scenario, ...] = (
 
 def _rows(plan: Plan, me: int) -> list[list[float]]:
     """Two rows per user, that its visits differ; one where the plan lets it contribute only once."""
-    match plan.task.kind:
-        case "histogram":
-            rows = [[float(me % 3)], [float((me + 1) % 3)]]
-        case "sgd":
-            rows = [[0.5 + me, 1.0 if me % 2 else -1.0]]
-        case _:
-            rows = [[0.01 * (me + 1), 0.1], [0.02 * (me + 1), 0.2]]
-    return rows[: plan.most_contributions]
+    return _ROWS[plan.task.kind](me)[: plan.most_contributions]
+
+
+_ROWS: Final[Mapping[str, Callable[[int], list[list[float]]]]] = {
+    "sum": lambda me: [[0.01 * (me + 1), 0.1], [0.02 * (me + 1), 0.2]],
+    "histogram": lambda me: [[float(me % 3)], [float((me + 1) % 3)]],
+    "sgd": lambda me: [[0.5 + me, 1.0 if me % 2 else -1.0]],
+}
 
 
 @cache

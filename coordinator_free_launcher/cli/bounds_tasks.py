@@ -1,0 +1,73 @@
+"""What `network-dp bounds` and `calibrate` ask of a task: a new one is a class and a line in ``TASKS``."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, ClassVar, Final, Literal
+
+from network_dp import printed, utility
+from network_dp.errors import require
+
+if TYPE_CHECKING:
+    from coordinator_free_launcher.cli.bounds_kinds import BoundsQuery
+
+Printed = tuple[str, Callable[[float], float]]  # a theorem, and its epsilon as a function of the noise
+
+
+class Adding:
+    """A sum of vectors; the other tasks differ from it."""
+
+    walk: ClassVar[Literal["sum", "sgd"]] = "sum"  # its accounting
+    hidden_on_ring: ClassVar[bool] = True  # by the noise of others
+    responds: ClassVar[bool] = False  # by randomised response, where no sigma is given
+    error_means: ClassVar[str] = "standard deviation of the result"
+
+    def check(self, query: BoundsQuery) -> None:
+        """Refuse options that make no sense for it."""
+
+    def sensitivity(self, query: BoundsQuery) -> float:
+        return query.sensitivity
+
+    def error(self, query: BoundsQuery, sigma: float) -> float:
+        return utility.sum_std(sigma, n_users=query.users, released=query.released, **query.kind.length(query))
+
+    def printed(self, query: BoundsQuery) -> Printed:
+        """The paper's theorem on the complete graph."""
+        n, length, delta, reach = query.users, query.length, query.delta, query.total_sensitivity
+        return "Thm 3", lambda sigma: printed.theorem_3_at(n, length, sigma, reach, delta)
+
+
+class Averaging(Adding):
+    def error(self, query: BoundsQuery, sigma: float) -> float:
+        size = {"n_users": query.users, "released": query.released, **query.kind.length(query)}
+        return utility.mean_std(sigma, cap=query.cap, value_std=query.sensitivity / 2, **size)
+
+
+class Counting(Adding):
+    responds = True
+
+    def sensitivity(self, query: BoundsQuery) -> float:
+        return math.sqrt(2)  # of one-hot vectors
+
+
+class Learning(Adding):
+    walk = "sgd"
+    hidden_on_ring = False
+    error_means = "bound on F(tau) - F(w*), for dimension and diameter 1"
+
+    def check(self, query: BoundsQuery) -> None:
+        require(query.lipschitz is not None, "--task sgd needs --lipschitz")
+
+    def sensitivity(self, query: BoundsQuery) -> float:
+        return 2 * (query.lipschitz or 0.0)  # gradients of an L-Lipschitz loss
+
+    def error(self, query: BoundsQuery, sigma: float) -> float:
+        return utility.sgd_suboptimality(1.0, query.lipschitz or 0.0, 1, sigma, query.length)
+
+    def printed(self, query: BoundsQuery) -> Printed:
+        n, length, delta, lipschitz = query.users, query.length, query.delta, query.lipschitz or 0.0
+        return "Thm 4", lambda sigma: printed.theorem_4_at(n, length, sigma, lipschitz, delta, query.cap)
+
+
+TASKS: Final[Mapping[str, Adding]] = {"sum": Adding(), "mean": Averaging(), "histogram": Counting(), "sgd": Learning()}
