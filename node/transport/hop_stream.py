@@ -109,7 +109,7 @@ class Answers:
         async with self._turn:
             await self._context.write(message)
 
-    def late(self, message: Callable[[], Any]) -> None:
+    def delay_ack(self, message: Callable[[], Any]) -> None:
         """The message is made when it is sent: most are not, because a later one takes their place."""
         self._late = message
         if self._timer is None:

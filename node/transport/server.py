@@ -115,7 +115,7 @@ class PeerService(Service):
         message = partial(codec.hop_answer_out, self._frame, hop, request.serial, answer)
         # Not for a long token: whoever waits for the answer keeps its memory.
         if warm and isinstance(answer, Accepted) and request.handoff.size <= INLINE_BYTES:
-            answers.late(message)
+            answers.delay_ack(message)
         else:
             await answers.now(message())
         return bool(offered)

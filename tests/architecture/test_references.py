@@ -19,6 +19,11 @@ RECORD = re.compile(r"\bADR (\d+)|\badr/(\d{4})")
 #: names of pages that do not ship, and numbers of sections, which move
 BANNED = re.compile(r"\btheory\.md|\bdesign\.md|\b[Tt]heory,? (sections? )?\d")
 RECORD_LINES_MAX = 60
+QUOTED = re.compile(r"`([^`\n]+)`")
+PLACE = re.compile(r"(?:[\w.-]+/)+[\w.-]*|[\w-]+\.py")  # a file or folder
+NAME = re.compile(r"([A-Za-z_][\w.]*)(\(.*\))?")  # of something in the code
+MADE = {"docker/wheelhouse", "docker/base.lock"}  # by a script, and not kept
+CODE = {".py", ".proto", ".toml", ".html", ".js", ".css", ".sh", ".yaml", ""}
 
 
 def texts() -> list[Path]:
@@ -68,6 +73,47 @@ def test_every_link_of_a_page_leads_somewhere() -> None:
             if "://" not in target and (not goal.exists() or (anchor and anchor not in anchors(goal))):
                 broken.append(f"{path.relative_to(ROOT)}: {target}")
     assert broken == []
+
+
+def quoted() -> list[tuple[str, str]]:
+    """What pages quote as code, but for measurements, which tell of other times, and the log of changes."""
+    pages = (path for path in (*DOCS.rglob("*.md"), *ROOT.glob("*.md")) if path.parent.name != "measurements")
+    return [
+        (f"{path.relative_to(ROOT)}: {text}", text)
+        for path in pages
+        if path.name != "CHANGELOG.md"
+        for text in QUOTED.findall(re.sub(r"```.*?```", "", path.read_text(), flags=re.DOTALL))
+    ]
+
+
+def test_every_file_that_a_page_names_exists() -> None:
+    files = [path for folder in FOLDERS.split() for path in (ROOT / folder).rglob("*")]
+    names = {path.name for path in files}
+    tops = set(FOLDERS.split())
+    missing = [
+        place
+        for place, text in quoted()
+        if PLACE.fullmatch(text)
+        and text not in MADE
+        and not ((ROOT / text).exists() if text.split("/")[0] in tops else "/" in text or text in names)
+    ]
+    assert "\n".join(missing) == ""
+
+
+def test_every_name_of_the_code_that_a_page_quotes_is_in_the_code() -> None:
+    files = [path for folder in FOLDERS.split() if folder != "docs" for path in (ROOT / folder).rglob("*")]
+    code = [path for path in (*files, *ROOT.iterdir()) if path.is_file() and path.suffix in CODE]
+    known = {path.stem for path in code}
+    for path in code:
+        known |= set(re.findall(r"[A-Za-z_]\w*", path.read_text(errors="replace")))
+    missing = [
+        place
+        for place, text in quoted()
+        if (match := NAME.fullmatch(text))
+        and not (ROOT / text).exists()
+        and not known.issuperset(re.findall(r"[A-Za-z_]\w*", match[1]))
+    ]
+    assert "\n".join(missing) == ""
 
 
 def test_nothing_cites_sections_by_number() -> None:
