@@ -69,7 +69,7 @@ def chaos_command(
     else:
         _conclude(console, folder, chaos, tally, found)
     if page is not None:
-        page.judged(found.verdict)
+        page.judged(found)
         page.stay()
     raise typer.Exit(found.exit_code if ended else UNFINISHED)
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from coordinator_free_launcher.local.chaos import Chaos, Picture
+    from coordinator_free_launcher.local.run import Judgement
     from coordinator_free_launcher.page.server import Page
     from coordinator_free_launcher.page.sources import RoomSource
 
@@ -39,16 +40,16 @@ class LivePage:
         self._page.follow(self._room)
         self._open = True
 
-    def judged(self, verdict: str) -> None:
+    def judged(self, judgement: Judgement) -> None:
         assert self._room is not None
-        self._room.verdict = verdict
+        self._room.judgement = judgement
 
     def opens(self, folder: Path, only: list[str] | None) -> None:
         """A launch: of one user its own page, of several the room."""
         from coordinator_free_launcher.page.sources import source_of
 
         one = only[0] if only is not None and len(only) == 1 else None
-        self._page.follow(source_of(folder, one, values=False, judge=verdict_of))
+        self._page.follow(source_of(folder, one, values=False, judge=judge_of))
         self._open = True
 
     def disturbs(self, folder: Path, chaos: Chaos) -> None:
@@ -90,10 +91,10 @@ def served(host: str = "127.0.0.1", port: int = 0) -> Page:
     return page
 
 
-def verdict_of(folder: Path) -> str:
+def judge_of(folder: Path) -> Judgement:
     from coordinator_free_launcher.local.run import judge
 
-    return judge(folder).verdict
+    return judge(folder)
 
 
 def watch_command(
@@ -114,7 +115,7 @@ def watch_command(
         outside = not ipaddress.ip_address(host).is_loopback
     except ValueError:
         raise UserError(f'--host "{host}": must be an IP address of this machine') from None
-    source = source_of(folder, only, values=values, judge=verdict_of)
+    source = source_of(folder, only, values=values, judge=judge_of)
     if outside:
         warn(f"{host} can be reached from other machines: whoever has the address below sees this page")
     page = served(host, port)

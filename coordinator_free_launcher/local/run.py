@@ -79,7 +79,7 @@ class Watcher(Protocol):
 
     def begins(self, folder: Path) -> None: ...
 
-    def judged(self, verdict: str) -> None: ...
+    def judged(self, judgement: Judgement) -> None: ...
 
 
 def run_locally(
@@ -123,7 +123,7 @@ def run_locally(
     show(Progress(plan.n, plan.n, plan.total_steps, plan.total_steps, phase="the analyzer reads the logs"))
     judgement = judge(folder)
     if watcher is not None:
-        watcher.judged(judgement.verdict)
+        watcher.judged(judgement)
     return LocalRun(folder, plan, outcome, compared(plan, outcome, folder), judgement)
 
 

@@ -6,7 +6,7 @@ from collections import deque
 from dataclasses import dataclass
 from typing import Any, Final
 
-from coordinator_free_launcher.page.events import fault_of
+from coordinator_free_launcher.page.events import Event, fault_of
 from network_dp.in_words import way
 from network_dp.plan import Plan
 from network_dp.view import Record
@@ -35,7 +35,7 @@ class Mine:
         """``values``: put numbers that depend on data into the picture."""
         self._plan, self._user, self._values = plan, user, values
         self._peers = {name: Peer() for name in plan.names if name != user}
-        self._events: deque[str] = deque(maxlen=EVENTS)
+        self._events: deque[Event] = deque(maxlen=EVENTS)
         self._last: dict[str, Any] = {}
         self._visit = -1
         self._withheld = plan.walk.anonymous and not values
@@ -65,8 +65,8 @@ class Mine:
                 self._link(fields["peer"], fields["state"])
             case "result":
                 self.final = True
-        if (text := fault_of(self._user, record)) is not None:
-            self._events.append(text)
+        if (event := fault_of(self._user, record)) is not None:
+            self._events.append(event)
 
     def _gave(self, fields: Any) -> None:
         if (peer := self._peers.get(fields.get("to"))) is not None:

@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import Any, Final
 
 from coordinator_free_launcher.page.costs import error_at
-from coordinator_free_launcher.page.events import fault_of
+from coordinator_free_launcher.page.events import Event, fault_of
 from network_dp.in_words import way
 from network_dp.plan import Plan
 from network_dp.view import Epoch, Record
@@ -21,6 +21,7 @@ TRAIL: Final = 60
 EVENTS: Final = 30
 POINTS: Final = 200  # of the estimate's curve
 EDGES: Final = 1000
+PLACED: Final = 200  # users of a graph that springs lay out; more stay on a circle
 SPEED_S: Final = 3.0
 
 Key = tuple[Epoch, int]
@@ -48,7 +49,7 @@ class Room:
         self._cover = 0
         self._points: list[tuple[int, float, float]] = []
         self._speed: deque[tuple[float, int]] = deque()
-        self._events: deque[str] = deque(maxlen=EVENTS)
+        self._events: deque[Event] = deque(maxlen=EVENTS)
         self.final: set[str] = set()
 
     @property
@@ -60,8 +61,8 @@ class Room:
         horizon, newest = self._newest, self._newest
         for name, record in records:
             user = self._plan.index(name)
-            if (text := fault_of(name, record)) is not None:
-                self._events.append(text)
+            if (event := fault_of(name, record)) is not None:
+                self._events.append(event)
             if record.kind in ("visit", "sent", "finish"):
                 key = (record.epoch, record.step)
                 self._waiting.append((key, user, record))
@@ -137,6 +138,19 @@ class Room:
         found = sorted(pair for pair in pairs if pair[0] < pair[1])
         return found if len(found) <= EDGES else []
 
+    @cached_property
+    def _places(self) -> list[tuple[float, float]] | None:
+        """Where a graph's users stand, each number in -1 .. 1: peers near each other. None: on a circle."""
+        if not self._edges or self._plan.n > PLACED:
+            return None
+        import networkx as nx
+
+        drawn: nx.Graph[int] = nx.Graph()
+        drawn.add_nodes_from(range(self._plan.n))
+        drawn.add_edges_from(self._edges)
+        found = nx.spring_layout(drawn, pos=nx.circular_layout(drawn), iterations=200)
+        return list(zip(*(_across([found[user][axis] for user in found]) for axis in (0, 1)), strict=True))
+
     @property
     def hops_per_second(self) -> float:
         if len(self._speed) < 2:
@@ -153,6 +167,8 @@ class Room:
             "about": f"{plan.task.kind} {way(plan)}",
             "drawn": plan.topology.drawn,
             "edges": self._edges,
+            "places": self._places,
+            "estimated": self._estimate is not None,
             "rounds": self._rounds if self._hidden else None,
             "roll": self._roll if self._hidden else None,
             "names": list(plan.names),
@@ -166,3 +182,10 @@ class Room:
             "final": len(self.final),
             "events": list(self._events),
         }
+
+
+def _across(numbers: Sequence[float]) -> list[float]:
+    """From end to end of -1 .. 1."""
+    low, high = min(numbers), max(numbers)
+    middle, half = (low + high) / 2, (high - low) / 2 or 1.0
+    return [round(float((number - middle) / half), 3) for number in numbers]

@@ -16,6 +16,7 @@ import socket
 import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import suppress
 from importlib.resources import files
 from typing import Any, Final
 
@@ -30,6 +31,7 @@ from network_dp.errors import UserError
 
 LOOPBACK: Final = "127.0.0.1"
 POLL_S: Final = 0.2
+REST: Final = 9  # times as long as the last look: the page never takes more than a tenth of one core from the run
 STREAMS: Final = 8  # open pages at a time
 BODY_BYTES: Final = 1024
 ACTIONS: Final = ("kill", "freeze")
@@ -126,11 +128,11 @@ class Page:
 
     async def _poll(self) -> None:
         while True:
-            source, act = self._source, self._act
+            source, act, before = self._source, self._act, time.monotonic()
             if source is not None:
-                picture = await asyncio.to_thread(source.poll, time.monotonic())
-                self._picture = json.dumps({**picture, "buttons": act is not None}, allow_nan=False)
-            await asyncio.sleep(POLL_S)
+                with suppress(OSError):  # a run's folder that is being removed: the last picture stays
+                    self._picture = await asyncio.to_thread(_drawn, source, act is not None)
+            await asyncio.sleep(max(POLL_S, REST * (time.monotonic() - before)))
 
     def _guarded(self, handler: Handler) -> Handler:
         async def guarded(request: Request) -> Response:
@@ -183,6 +185,10 @@ class Page:
                 await asyncio.sleep(POLL_S)
         finally:
             self._streams -= 1
+
+
+def _drawn(source: Source, buttons: bool) -> str:
+    return json.dumps({**source.poll(time.monotonic()), "buttons": buttons}, allow_nan=False)
 
 
 def _action(body: bytes) -> tuple[str, str] | None:

@@ -10,6 +10,7 @@ from typing import Any, Final, Protocol
 
 from coordinator_free_launcher.identity.bundle import read_node_file, user_folder
 from coordinator_free_launcher.local.launch import LaunchError, best_result, local_users, read_result, read_run, results
+from coordinator_free_launcher.local.run import Judgement
 from coordinator_free_launcher.local.status import is_running
 from coordinator_free_launcher.page.costs import Costs, costs_of, error_at, seen_by_all
 from coordinator_free_launcher.page.mine import NUMBERS, Mine
@@ -77,6 +78,8 @@ class MineSource:
             "running": is_running(self._bundle / "state"),
             "epsilon": None if costs is None else costs.at(mine.step if spoke else 0),
             "promise": None if costs is None else costs.promise,
+            "growth": [] if costs is None else list(zip(costs.steps, costs.epsilons, strict=True)),
+            "costed": costs is not None,
             "seen_by_all": self._all[1],
             "budget": self._budget,
             "delta": self._plan.noise.delta,
@@ -126,7 +129,7 @@ class RoomSource:
         run: Path,
         *,
         statuses: Callable[[], Mapping[str, str]] | None = None,
-        judge: Callable[[Path], str] | None = None,
+        judge: Callable[[Path], Judgement] | None = None,
     ) -> None:
         """``statuses``: what whoever started the users knows of them; else their locks are looked at."""
         self._run, self._plan = run, read_run(run)
@@ -137,12 +140,12 @@ class RoomSource:
         self._statuses, self._judge = statuses or self._locks, judge
         self._truth = truth_of(self._plan, run)
         self._found: list[float] | None = None
-        self.verdict: str | None = None
+        self.judgement: Judgement | None = None
 
     @property
     def report(self) -> Path | None:
         path = self._run / "report.html"
-        return path if self.verdict is not None and path.is_file() else None
+        return path if self.judgement is not None and path.is_file() else None
 
     def poll(self, now: float) -> dict[str, Any]:
         gained = [(name, record) for name, tail in self._tails.items() for record in tail.records()]
@@ -156,14 +159,15 @@ class RoomSource:
             "statuses": [statuses.get(name, "elsewhere") for name in self._plan.names],
             "here": len(self._names),
             "truth": self._truth,
-            "verdict": self.verdict,
+            "verdict": None if self.judgement is None else self.judgement.verdict,
+            "headline": None if self.judgement is None else self.judgement.headline,
             "report": self.report is not None,
             "std": error_at(self._plan, self._plan.total_steps),
             "result": self._result(),
         }
 
-    def _let_judge(self, judge: Callable[[Path], str]) -> None:
-        self.verdict = judge(self._run)
+    def _let_judge(self, judge: Callable[[Path], Judgement]) -> None:
+        self.judgement = judge(self._run)
 
     def _result(self) -> list[float] | None:
         """Once everybody here has it."""
@@ -212,7 +216,7 @@ def truth_of(plan: Plan, run: Path) -> float | None:
         return None
 
 
-def source_of(folder: Path, only: str | None, *, values: bool, judge: Callable[[Path], str]) -> Source:
+def source_of(folder: Path, only: str | None, *, values: bool, judge: Callable[[Path], Judgement]) -> Source:
     """The page meant by a folder: of one bundle, or of a run; a run with one bundle here is that user's."""
     if (folder / "node.toml").exists():
         return MineSource(folder, values=values)

@@ -1,23 +1,49 @@
 // One user's own page: what it gave, what it saw, what that can cost it.
-import { make, number, rows, text, tile } from "./draw.js";
+import { BOX, bar, card, chart, events, make, number, scale, svg, text, tile, width } from "./draw.js";
 
-function build(view, picture) {
+const HEADS = ["peer", "connection", "I gave it", "I got from it", "it can know about me"];
+const WORDS = { received: "the token I got", contribution: "what I added", noise: "my noise", sent: "the token I sent", result: "result" };
+
+function build(view) {
   view.append(
     make("section", { class: "tiles" }, tile("step", "furthest step I saw"), tile("visits", "visits of the token"),
-      tile("gave", "contributions I gave"), tile("peer-epsilon", "epsilon any one peer can have, at most"),
-      tile("all-epsilon", "epsilon if somebody saw every message")),
-    make("section", { class: "card wide", id: "exposure" }, make("h2", {}, "My exposure against the promise"),
-      make("div", { class: "bar" }, make("div", { id: "spent" })), make("p", { id: "exposed", class: "soft" })),
-    make("section", { class: "card wide", id: "budget" }, make("h2", {}, "All my runs against my budget"),
-      make("div", { class: "bar" }, make("div", { id: "budget-spent" })), make("p", { id: "budget-words", class: "soft" })),
-    make("section", { class: "card wide" }, make("h2", {}, "My peers"),
-      make("div", { class: "scroll" }, make("table", {},
-        make("thead", {}, make("tr", {}, ...["peer", "connection", "I handed it", "I got from it", "it can know (epsilon)"].map((head) => make("th", {}, head)))),
-        make("tbody", { id: "peers" }))),
-      make("p", { id: "unmet", class: "soft" })),
-    make("section", { class: "card" }, make("h2", {}, "Values"), make("dl", { id: "values" })),
-    make("section", { class: "card" }, make("h2", {}, "What happened"), make("ul", { id: "events" })),
+      tile("gave", "times I contributed"), tile("all-epsilon", "epsilon if somebody saw every message")),
+    card("What any one peer can know about me", "exposure", make("p", { class: "hero" }, make("b", { id: "peer-epsilon" }, "–"),
+      make("span", { id: "promise" })), bar({ id: "spent" }), make("div", { id: "growth" }), make("p", { id: "exposed", class: "soft" })),
+    make("div", { class: "column" },
+      make("section", { class: "card", id: "budget", hidden: "" }, make("h2", {}, "All my runs against my budget"), bar({ id: "budget-spent" }),
+        make("p", { id: "budget-words", class: "soft" })),
+      card("My values", "own", make("dl", { id: "values" })),
+      card("What happened", "happened", make("ul", { id: "events" }))),
+    card("My peers", "wide", make("table", {}, make("thead", {}, make("tr", {}, ...HEADS.map((head) => make("th", {}, head)))),
+      make("tbody", { id: "peers" })), make("p", { id: "unmet", class: "soft" })),
   );
+}
+
+function drawExposure(picture) {
+  const promised = picture.promise !== null;
+  text("peer-epsilon", promised ? number(picture.epsilon) : "–");
+  text("promise", promised ? ` of epsilon ${number(picture.promise)} promised` : "");
+  width(document.getElementById("spent"), promised ? picture.epsilon / picture.promise : 0);
+  text("exposed", promised
+    ? `At most, at delta ${number(picture.delta)}, towards each peer alike: the bound of a walk as long as the one so far.`
+    : picture.costed ? "This plan promises no epsilon towards one peer." : "Being computed.");
+  if (promised) drawGrowth(picture);
+}
+
+// How the bound grows with the walk, and how far it has got.
+function drawGrowth(picture) {
+  const x = scale(0, picture.total, BOX.left, BOX.right);
+  const y = scale(0, picture.promise, BOX.bottom, BOX.top);
+  const points = [];
+  let from = 0;
+  for (const [step, epsilon] of picture.growth) {
+    points.push(`${x(from)},${y(epsilon)}`, `${x(step)},${y(epsilon)}`); // in between the next longer walk counts
+    from = step;
+  }
+  document.getElementById("growth").replaceChildren(chart("bound on epsilon by step", [0, picture.promise], picture.total,
+    svg("polyline", { class: "line", points: points.join(" ") }),
+    svg("circle", { class: "now", cx: x(Math.min(picture.step, picture.total)), cy: y(picture.epsilon), r: 5 })));
 }
 
 function drawBudget(picture) {
@@ -25,56 +51,46 @@ function drawBudget(picture) {
   document.getElementById("budget").hidden = !found;
   if (!found) return;
   const total = found.spent === null ? "no bound" : `epsilon ${number(found.spent)}`;
-  const share = found.limit && found.spent !== null ? Math.min(1, found.spent / found.limit) : 0;
-  document.getElementById("budget-spent").style.width = `${100 * share}%`;
+  width(document.getElementById("budget-spent"), found.limit && found.spent !== null ? found.spent / found.limit : 0);
   text("budget-words", `${total} at delta ${number(found.delta)}, charged for ${found.runs} ${found.runs === 1 ? "run" : "runs"}; `
     + (found.limit === null ? "no budget is set (network-dp budget set)" : `my budget is ${number(found.limit)}`));
 }
 
 function drawPeers(picture) {
-  const share = picture.promise ? Math.min(1, (picture.epsilon ?? 0) / picture.promise) : 0;
   document.getElementById("peers").replaceChildren(...picture.peers.map((peer) => {
-    const bar = make("div", {});
-    bar.style.width = `${100 * share}%`;
-    return make("tr", { "data-peer": peer.name },
-      make("td", {}, peer.name),
-      make("td", {}, make("span", { class: `pill ${peer.link}` }, peer.link)),
-      make("td", {}, number(peer.handed, 9)),
-      make("td", {}, number(peer.got, 9)),
-      make("td", { class: "cost" }, make("div", { class: "bar" }, bar), make("span", {}, number(picture.epsilon))));
+    const cost = bar();
+    width(cost.firstChild, picture.promise ? (picture.epsilon ?? 0) / picture.promise : 0);
+    const cells = [[peer.name], [make("span", { class: `pill ${peer.link}` }, peer.link)], [number(peer.handed, 9)], [number(peer.got, 9)],
+      [make("span", {}, number(picture.epsilon)), cost]];
+    return make("tr", { "data-peer": peer.name }, ...cells.map((cell, i) => make("td", { "data-head": HEADS[i] }, ...cell)));
   }));
   const unmet = picture.others - picture.peers.length;
-  text("unmet", unmet ? `and ${unmet} I never met; the same bound holds for them` : "");
+  text("unmet", picture.visits === null ? "When I held the token is hidden, from whoever looks at this page too; --values shows it."
+    : unmet ? `and ${unmet} I never met; the same bound holds for them` : "");
 }
 
 function drawValues(picture) {
   const list = document.getElementById("values");
   if (picture.values === null) {
-    list.replaceChildren(make("dd", {}, "hidden: start the page with --values to see your own"));
+    if (!list.childElementCount) list.append(make("dd", { class: "soft" }, "hidden: start the page with --values to see your own"));
     return;
   }
   const shown = { ...picture.values, ...(picture.result ? { result: picture.result } : {}) };
   list.replaceChildren(...Object.entries(shown).flatMap(([name, numbers]) => [
-    make("dt", {}, name), make("dd", {}, numbers === null ? "none" : numbers.map((one) => number(one, 6)).join(", "))]));
+    make("dt", {}, WORDS[name]), make("dd", {}, numbers === null ? "none" : numbers.map((one) => number(one, 6)).join(", "))]));
 }
 
-export function drawMine(view, picture) {
-  if (!view.childElementCount) build(view, picture);
+export function drawMine(view, picture, fresh) {
+  if (fresh) build(view);
   text("step", `${number(picture.step, 9)} of ${number(picture.total, 9)}`);
-  text("visits", number(picture.visits, 9));
-  text("gave", number(picture.contributions, 9));
-  text("peer-epsilon", number(picture.epsilon));
-  text("all-epsilon", picture.seen_by_all === null ? "none (infinite)" : number(picture.seen_by_all));
-  const share = picture.promise ? Math.min(1, (picture.epsilon ?? 0) / picture.promise) : 0;
-  document.getElementById("spent").style.width = `${100 * share}%`;
-  text("exposed", picture.promise
-    ? `at most ${number(picture.epsilon)} of the promised ${number(picture.promise)}, at delta ${number(picture.delta)}: the bound of a walk as long as the one so far`
-    : "this plan promises no epsilon towards one peer, or it is being computed");
+  text("visits", picture.visits === null ? "hidden" : number(picture.visits, 9));
+  text("gave", picture.contributions === null ? "hidden" : number(picture.contributions, 9));
+  text("all-epsilon", picture.seen_by_all === null ? "no bound" : number(picture.seen_by_all));
+  drawExposure(picture);
   drawBudget(picture);
   drawPeers(picture);
   drawValues(picture);
-  rows(document.getElementById("events"), [...picture.events].reverse());
-  if (picture.visits === null) text("unmet", "When I held the token is hidden, from whoever looks at this page too; --values shows it.");
+  events(document.getElementById("events"), picture.events);
   if (picture.final) return ["finished", "ended"];
-  return picture.running ? ["taking part", "up"] : ["not running", picture.visits ? "down" : "waiting"];
+  return picture.running ? ["taking part", "up"] : ["not running", picture.step ? "down" : "waiting"];
 }

@@ -124,7 +124,7 @@ def test_the_room_shows_a_run_and_obeys_its_buttons(disturbed: tuple[Page, list[
     expect(token).to_have_attribute("data-holder", "user-3", timeout=WAIT_MS)  # it moves
     victim = page.locator("[data-user=user-2]")
     expect(victim).to_have_class("user up", timeout=WAIT_MS)
-    victim.locator("circle").click()
+    victim.locator(".dot").click()
     page.click("#kill")
     expect(victim).to_have_class("user down", timeout=WAIT_MS)
     keep(page, "room-killed")
@@ -182,8 +182,8 @@ def test_a_finished_run_is_judged_and_its_estimate_converges(browser: Browser, t
     for look, options in LOOKS.items():
         page, wrong = opened(browser, served.address, **options)
         expect(page.locator("#status")).to_have_text("PASS", timeout=WAIT_MS)
-        expect(page.locator("#curve .band")).to_be_visible()
-        expect(page.locator("#curve .truth")).to_have_count(1)
+        expect(page.locator(".band")).to_be_visible()
+        expect(page.locator(".truth")).to_have_count(1)
         keep(page, f"room-{look}")
         assert fits(page) and wrong == []
         page.close()

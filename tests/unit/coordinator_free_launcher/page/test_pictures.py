@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -100,7 +101,7 @@ def test_a_visit_that_was_refused_first_is_one_contribution_and_two_hand_overs()
     peers = {peer["name"]: peer for peer in mine.picture()["peers"]}
     assert mine.contributions == 1
     assert (peers["u2"]["handed"], peers["u2"]["link"], peers["u3"]["handed"]) == (1, "down", 1)
-    assert mine.picture()["events"] == ["u1 found u2 down"]
+    assert mine.picture()["events"] == [("down", "u1 found u2 down")]
 
 
 def test_values_are_in_no_picture_unless_their_owner_asks() -> None:
@@ -149,7 +150,8 @@ def test_a_token_taken_up_again_moves_the_room_back_and_its_lost_branch_does_not
     room.read([], 0.6)
     picture = room.picture()
     assert (picture["holder"], picture["step"], picture["contributions"]) == (1, 2, 2)
-    assert picture["events"] == ["u2 gave up a lost branch at step 3", "u1 took the token of step 2 up again"]
+    said = ["u2 gave up a lost branch at step 3", "u1 took the token of step 2 up again"]
+    assert [event.text for event in picture["events"]] == said
 
 
 def test_a_hidden_path_shows_neither_holder_nor_hops() -> None:
@@ -199,6 +201,18 @@ def test_a_graph_is_drawn_by_its_edges_a_complete_one_is_not() -> None:
     users = tuple(replace(user, peers=peers) for user, peers in zip(plan.users, lists, strict=True))
     assert Room(replace(plan, users=users)).picture()["edges"] == [(0, 1), (0, 3), (1, 2), (2, 3)]
     assert Room(plan).picture()["edges"] == []
+
+
+def test_users_of_a_graph_stand_near_their_peers_and_fill_the_drawing() -> None:
+    plan = plan_of("complete", 20, n=8)
+    lists = [tuple(f"u{j}" for j in range(4 * (i // 4), 4 * (i // 4) + 4) if j != i) for i in range(8)]
+    lists[3], lists[4] = (*lists[3], "u4"), (*lists[4], "u3")  # two groups with one bridge
+    users = tuple(replace(user, peers=peers) for user, peers in zip(plan.users, lists, strict=True))
+    places = Room(replace(plan, users=users)).picture()["places"]
+    assert {min(axis) for axis in zip(*places, strict=True)} == {-1.0}
+    assert {max(axis) for axis in zip(*places, strict=True)} == {1.0}
+    assert math.dist(places[0], places[1]) < math.dist(places[0], places[7])
+    assert Room(plan).picture()["places"] is None
 
 
 def test_a_long_run_keeps_a_bounded_picture() -> None:
