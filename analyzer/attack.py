@@ -47,7 +47,7 @@ class Guess:
 class Window:
     """What the observer found between its own send and its next sight of the token."""
 
-    value: float  # in data units, first coordinate
+    value: Floats  # in data units
     after: int  # its own step
     before: int  # the step of the next sight
     known: tuple[int, ...]  # users it saw at either end
@@ -59,7 +59,7 @@ class _Sent:
 
     epoch: tuple[int, int]
     step: int
-    value: float
+    value: Floats
     to: int | None
 
 
@@ -69,13 +69,13 @@ def guesses(plan: Plan, records: Iterable[Record]) -> list[Guess]:
         raise AttackError("this attack is for sums, means and Gaussian histograms on a walk with a known path")
     found = list(records)
     me = plan.index(next(str(record.fields["user"]) for record in found if record.kind == "header"))
-    windows = [window for window in _windows(plan, me, found) if window.before - window.after > 1]
+    windows = [window for window in windows_of(plan, me, found) if window.before - window.after > 1]
     middle, spread = prior(plan)
     others = [user for user in range(plan.n) if user != me]
     if not windows:
         return [Guess(plan.names[user], middle, spread, spread) for user in others]
     design, variance = _model(plan, me, windows, spread)
-    values = np.array([window.value for window in windows])
+    values = np.array([window.value[0] for window in windows])
     # posterior of independent values: covariance (I/spread^2 + C' V^-1 C)^-1
     weighted = design / variance[:, None]
     precision = np.eye(plan.n) / spread**2 + design.T @ weighted
@@ -92,10 +92,11 @@ def prior(plan: Plan) -> tuple[float, float]:
     return lower + width / 2, width / math.sqrt(12)
 
 
-def _windows(plan: Plan, me: int, records: Iterable[Record]) -> Iterator[Window]:
+def windows_of(plan: Plan, me: int, records: Iterable[Record]) -> Iterator[Window]:
     """Increments within one epoch: a token taken up again begins anew."""
     grid, step = plan.noise.grid or 1.0, 0
-    last: _Sent | None = _Sent((0, plan.topology.starter), 0, 0.0, None)  # the empty token, which everybody knows
+    empty = np.zeros(plan.task.dimension)
+    last: _Sent | None = _Sent((0, plan.topology.starter), 0, empty, None)  # the empty token, which everybody knows
     for record in records:
         fields = record.fields
         if record.kind == "visit":
@@ -107,14 +108,14 @@ def _windows(plan: Plan, me: int, records: Iterable[Record]) -> Iterator[Window]
                 and fields["cause"] == "handoff"
             ):
                 ends = (last.to, _user(plan, fields["from"]))  # who held it first, and last: may be the same user
-                value = float(received[0]) * grid - last.value
+                value = np.array(received) * grid - last.value
                 yield Window(value, last.step, step, tuple(user for user in ends if user not in (None, me)))
             last = None
         elif record.kind in ("sent", "finish") and fields.get("sent") is not None:
-            last = _Sent(record.epoch, step, float(fields["sent"][0]) * grid, _user(plan, fields.get("to")))
+            last = _Sent(record.epoch, step, np.array(fields["sent"]) * grid, _user(plan, fields.get("to")))
         elif record.kind == "result" and fields.get("value") is not None and last is not None:
             if record.epoch == last.epoch and last.step < plan.total_steps:
-                value = float(fields["value"][0]) * grid - last.value
+                value = np.array(fields["value"]) * grid - last.value
                 yield Window(value, last.step, plan.total_steps + 1, () if last.to in (None, me) else (last.to,))
             last = None
 

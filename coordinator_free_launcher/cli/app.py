@@ -9,6 +9,7 @@ import typer
 from coordinator_free_launcher.cli import (
     analyze,
     attack,
+    audit,
     bounds,
     budget,
     chaos,
@@ -61,6 +62,7 @@ for module in (
     provision,
     analyze,
     attack,
+    audit,
     bounds,
     budget,
     interchange,

@@ -1,4 +1,4 @@
-"""``bounds``, ``calibrate`` and ``audit``: the accountant on the command line. What is heavy is imported late."""
+"""``bounds`` and ``calibrate``: the accountant on the command line. What is heavy is imported late."""
 
 from __future__ import annotations
 
@@ -38,7 +38,6 @@ def register(app: typer.Typer) -> None:
     """Add the commands to the main application."""
     app.command("bounds")(bounds)
     app.command("calibrate")(calibrate)
-    app.command("audit")(audit)
 
 
 def bounds(
@@ -134,49 +133,6 @@ def calibrate(
     )
     rows = tables.calibrate_rows(query, epsilon)
     _show(f"least noise for epsilon = {epsilon:g}, delta = {delta:g}", rows, as_json)
-
-
-def audit(
-    algorithm: Annotated[str, typer.Argument(help="ring_sum, complete_sum, complete_sgd, ring_histogram")] = "ring_sum",
-    users: Annotated[int, typer.Option(help="Users.")] = 8,
-    length: Annotated[int, typer.Option(help="Rounds of a ring, or steps per user of the complete graph.")] = 3,
-    sigma: Annotated[float, typer.Option(help="Standard deviation of one full noise (sensitivity is 1).")] = 3.0,
-    gamma: Annotated[float, typer.Option(help="ring_histogram: probability of a uniform answer.")] = 0.5,
-    delta: Annotated[float, typer.Option(help="delta; large on purpose, or no number of runs suffices.")] = 0.05,
-    runs: Annotated[int, typer.Option(help="Simulated runs.")] = 200_000,
-    bug: Annotated[str, typer.Option(help="Plant a bug: half_noise, no_closing_noise, no_initial_elements.")] = "none",
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the simulation.")] = 0,
-    as_json: JsonOption = False,
-) -> None:
-    """Does the claim hold? Attack simulated runs; exit code 1 if an attack beats the claimed epsilon.
-
-    One user's data is put at its two extremes, the worst-placed observer guesses which. What it achieves is a lower
-    bound on epsilon that must stay below the claim; `--bug half_noise` shows that a broken run is caught.
-    """
-    from network_dp import audit as auditor
-
-    result = auditor.run(
-        algorithm,  # type: ignore[arg-type]  # run checks it
-        n_users=users,
-        length=length,
-        sigma=sigma,
-        gamma=gamma,
-        delta=delta,
-        n_runs=runs,
-        bug=bug,  # type: ignore[arg-type]
-        seed=seed,
-    )
-    verdict = "PASS" if result.passed else "FAIL"
-    if as_json:
-        typer.echo(json.dumps({"verdict": verdict, **vars(result)}))
-    else:
-        typer.echo(
-            f"{verdict}: epsilon is at least {result.lower:.3f} "
-            f"(confidence {result.confidence:g}, {result.n_runs} runs), "
-            f"claimed {result.claimed:.3f} at delta = {result.delta:g}"
-        )
-    if not result.passed:
-        raise typer.Exit(1)
 
 
 def _query(

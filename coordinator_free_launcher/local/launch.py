@@ -15,7 +15,7 @@ from typing import Any
 from coordinator_free_launcher.budget import charge_all
 from coordinator_free_launcher.identity.bundle import user_folder
 from coordinator_free_launcher.local.elsewhere import Elsewhere
-from coordinator_free_launcher.local.node_pool import NodePool, PoolEvent
+from coordinator_free_launcher.local.node_pool import PARENT, NodePool, PoolEvent
 from coordinator_free_launcher.local.relay import Relay
 from network_dp.errors import UserError
 from network_dp.plan import Plan
@@ -114,9 +114,16 @@ class Launch:
     """One launch of some users of a run."""
 
     def __init__(
-        self, run: Path, names: list[str], *, detach: bool, rejoin: bool = False, pace: float | None = None
+        self,
+        run: Path,
+        names: list[str],
+        *,
+        detach: bool,
+        rejoin: bool = False,
+        pace: float | None = None,
+        parent: str = PARENT,
     ) -> None:
-        """``pace``: at most so many hops per second, for an audience."""
+        """``pace``: at most so many hops per second, for an audience. ``parent``: see ``NodePool``."""
         self.run = run
         self.plan = read_run(run)
         self.names = names
@@ -131,7 +138,7 @@ class Launch:
             self._options["pace"] = str(pace)
         self._relay, self._elsewhere = Relay(run, names), Elsewhere(run, self.plan, names)
         self._moved_at = time.monotonic()
-        self.pool = NodePool(run, detach=detach)
+        self.pool = NodePool(run, detach=detach, parent=parent)
 
     def start(self, name: str, **options: str | bool) -> None:
         self.ready.discard(name)
@@ -225,10 +232,11 @@ def launch(
     rejoin: bool = False,
     pace: float | None = None,
     show: Callable[[Progress], None] = lambda progress: None,
+    parent: str = PARENT,
 ) -> Outcome:
     """Start, wait for the end, and return how it ended. Ctrl-C stops all users and leaves a resumable state."""
     names = local_users(run, read_run(run), only)
-    attempt = Launch(run, names, detach=False, rejoin=rejoin, pace=pace)
+    attempt = Launch(run, names, detach=False, rejoin=rejoin, pace=pace, parent=parent)
     try:
         attempt.start_all(show)
         return attempt.wait(show)

@@ -20,6 +20,7 @@ from typing import Any
 
 from node.environment import ONE_POLLER
 
+PARENT = "node.many.zygote"
 LEAN_ENVIRONMENT = {
     **ONE_POLLER,
     "GRPC_ENABLE_FORK_SUPPORT": "0",
@@ -42,7 +43,7 @@ class PoolEvent:
 class NodePool:
     """Started users are processes of their own; closing this handle ends them unless it is detached."""
 
-    def __init__(self, run: Path, *, detach: bool = False, parent: str = "node.many.zygote") -> None:
+    def __init__(self, run: Path, *, detach: bool = False, parent: str = PARENT) -> None:
         """``parent``: the module that forks; another one may do something to this machine before it does."""
         command = [sys.executable, "-m", parent, str(run.absolute())] + (["--detach"] if detach else [])
         log = (run / "launcher.log").open("ab")

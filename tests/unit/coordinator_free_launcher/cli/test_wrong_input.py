@@ -72,6 +72,7 @@ def test_no_wrong_value_of_any_option_ends_in_a_traceback(
     monkeypatch.setattr("simulator.faults.runner.run_seed", _no_work)
     monkeypatch.setattr("simulator.faults.runner.run_many", _no_work)
     monkeypatch.setattr("network_dp.audit.run", _no_work)
+    monkeypatch.setattr("coordinator_free_launcher.local.audit.run", _no_work)
     monkeypatch.setattr("coordinator_free_launcher.cli.reproduce._make", _no_work)
     monkeypatch.setattr("simulator.datasets.generated", _no_work)
     monkeypatch.setattr("coordinator_free_launcher.identity.invite.invite", _no_work)
