@@ -12,9 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from network_dp import graph_walk
+from network_dp.graph_bounds import Bounds
 from network_dp.graph_generators import Peers, adjacency
 from network_dp.graph_pairs import Pair, Promise
-from network_dp.graph_weights import WEIGHTS, Weights, stationary
+from network_dp.graph_weights import WEIGHTS, Floats, Weights, stationary
 from network_dp.moments import Task
 
 TRIED = 24  # edges that are tried on the worst pair
@@ -35,9 +36,15 @@ class Question:
     distance: int = 1
 
     def promise(self, peers: Sequence[Sequence[int]]) -> Promise:
+        return Promise(self.task, *self.law(peers), self.n_steps, self.released)
+
+    def bounds(self, peers: Sequence[Sequence[int]]) -> Bounds:
+        """For thousands of users."""
+        return Bounds(self.task, *self.law(peers), self.n_steps, self.released)
+
+    def law(self, peers: Sequence[Sequence[int]]) -> tuple[Floats, Floats]:
         matrix = adjacency(peers)
-        law = WEIGHTS[self.weights](matrix), stationary(matrix, self.weights)
-        return Promise(self.task, *law, self.n_steps, self.released)
+        return WEIGHTS[self.weights](matrix), stationary(matrix, self.weights)
 
     def worst(self, promise: Promise) -> Pair:
         return promise.worst(self.sigma, self.sensitivity, self.delta, self.distance)
@@ -109,9 +116,7 @@ def _candidates(peers: Sequence[Sequence[int]], promise: Promise, worst: Pair) -
 
 
 def _pair_after(peers: Peers, question: Question, pair: Pair) -> float:
-    matrix = adjacency(peers)
-    law = WEIGHTS[question.weights](matrix), stationary(matrix, question.weights)
     prepared = graph_walk.prepare(
-        question.task, *law, pair.target, [pair.observer], question.n_steps, question.released
+        question.task, *question.law(peers), pair.target, [pair.observer], question.n_steps, question.released
     )
     return prepared.epsilon(question.sigma, question.sensitivity, question.delta)

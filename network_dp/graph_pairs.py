@@ -9,7 +9,6 @@ first-passage kernel and every moment (THEORY.md#graph-pairs). A hypercube of 2^
 from __future__ import annotations
 
 import math
-from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -17,6 +16,8 @@ from functools import partial
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import shortest_path
 
 from network_dp import gaussian, graph_walk
 from network_dp.bounds import GREATEST_MU, GRID, LEAST_MU, order_above_one
@@ -76,17 +77,11 @@ class Promise:
 
     def representatives(self, distance: int = 1) -> list[tuple[int, int]]:
         """One pair (target, observer) of every class, of those at least `distance` hops apart."""
-        self._check(distance)
+        check_distance(distance, self.distances)
         _, first = np.unique(self.classes, return_index=True)
         pairs = [divmod(int(i), len(self.classes)) for i in first]
         # equal colours have equal distances: the support of P^m is the same
         return [(u, v) for u, v in pairs if u != v and self.distances[u, v] >= distance]
-
-    def _check(self, distance: int) -> None:
-        require_whole("distance", distance, 1)
-        longest = self.distances.max()
-        if distance > longest:
-            raise UnreachableError(f"no two users are {distance} hops apart: the longest way is {longest}")
 
     def pair(self, target: int, observer: int, sigma: float, sensitivity: float, delta: float) -> float:
         """epsilon(target -> observer) at `delta`, by itself."""
@@ -115,7 +110,7 @@ class Promise:
 
     def worst(self, sigma: float, sensitivity: float, delta: float, distance: int = 1) -> Pair:
         """The pair that loses most, of those at least `distance` hops apart; nearer users are trusted."""
-        self._check(distance)
+        check_distance(distance, self.distances)
         values = np.where(self.distances >= distance, self.matrix(sigma, sensitivity, delta), -1.0)
         for _ in range(REFINED):
             u, v = divmod(int(values.argmax()), len(values))
@@ -136,7 +131,7 @@ class Promise:
         require(0 < epsilon < math.inf, f"epsilon must be positive and finite, got {epsilon}")
         require(0 < delta < 1, f"delta must lie strictly between 0 and 1, got {delta}")
         require(0 < sensitivity < math.inf, f"sensitivity must be positive and finite, got {sensitivity}")
-        self._check(distance)
+        check_distance(distance, self.distances)
         u, v = divmod(int(np.argmax(self.distances == distance)), len(self.distances))
         # a pair like others first, then the worst of all with its noise, and others only if they then lose more
         found = least(partial(self._at, u, v, sensitivity, delta), epsilon, gaussian.sigma(epsilon, delta, sensitivity))
@@ -262,15 +257,13 @@ def _numbered(parts: Sequence[NDArray[np.generic]]) -> Ints:
 
 def distances(transition: Floats) -> Ints:
     """Hops between every two users; the number of users where no way leads."""
-    peers = [np.flatnonzero(row).tolist() for row in (transition > 0) | (transition > 0).T]
-    found = np.full(transition.shape, len(transition))
-    for start in range(len(transition)):
-        found[start, start] = 0
-        waiting = deque([start])
-        while waiting:
-            x = waiting.popleft()
-            for y in peers[x]:
-                if found[start, y] > found[start, x] + 1:
-                    found[start, y] = found[start, x] + 1
-                    waiting.append(y)
-    return found
+    hops = shortest_path(csr_array(transition > 0), directed=False, unweighted=True)
+    return np.where(np.isfinite(hops), hops, len(transition)).astype(np.int64)
+
+
+def check_distance(distance: int, hops: Ints) -> None:
+    """Are there users so many hops apart?"""
+    require_whole("distance", distance, 1)
+    longest = hops.max()
+    if distance > longest:
+        raise UnreachableError(f"no two users are {distance} hops apart: the longest way is {longest}")

@@ -13,7 +13,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from network_dp.graph_pairs import Promise
+from network_dp.graph_bounds import Bounds
+from network_dp.graph_pairs import USERS_MAX, Promise
 from network_dp.moments import Task
 from network_dp.plan import Plan
 from network_dp.promise import aim, noise_at_every_step
@@ -24,12 +25,13 @@ _MOST_CLASSES: Final = 200  # of pairs whose law is computed for a limit of sing
 
 
 @lru_cache(maxsize=4)
-def _promise(task: Task, graph: Graph, released: bool) -> Promise:
-    return Promise(task, graph.transition(), graph.stationary(), graph.n_steps, released)
+def _promise(task: Task, graph: Graph, released: bool) -> Promise | Bounds:
+    kind = Promise if graph.n_users <= USERS_MAX else Bounds
+    return kind(task, graph.transition(), graph.stationary(), graph.n_steps, released)
 
 
-def promise_of(plan: Plan) -> Promise:
-    """Of all pairs; kernels that were computed once serve every noise."""
+def promise_of(plan: Plan) -> Promise | Bounds:
+    """Of all pairs, of thousands of users by bounds; what was computed once serves every noise."""
     assert isinstance(plan.topology, Graph)
     return _promise(plan.task.accounting, plan.topology, plan.walk.release == "all")
 
@@ -53,8 +55,7 @@ def exposure_limit(plan: Plan, chance: float) -> float:
 @lru_cache(maxsize=16)
 def _limit(task: Task, graph: Graph, released: bool, chance: float) -> float:
     promise = _promise(task, graph, released)
-    pairs = promise.representatives()
-    if len(pairs) > _MOST_CLASSES:
+    if isinstance(promise, Bounds) or len(pairs := promise.representatives()) > _MOST_CLASSES:
         return math.inf
     counts = np.bincount(promise.classes.reshape(-1))
     best = math.inf
@@ -69,6 +70,9 @@ def _limit(task: Task, graph: Graph, released: bool, chance: float) -> float:
 def promised_matrix(plan: Plan) -> NDArray[np.float64] | None:
     """eps(u -> v) of all pairs before the run; None where it is not promised, or where that would take long."""
     sigma = plan.noise.sigma
-    if sigma is None or not noise_at_every_step(plan) or len(promise_of(plan).representatives()) > _MOST_CLASSES:
+    if sigma is None or not noise_at_every_step(plan):
         return None
-    return promise_of(plan).matrix(sigma, plan.sensitivity, aim(plan))
+    promise = promise_of(plan)
+    if isinstance(promise, Bounds) or len(promise.representatives()) > _MOST_CLASSES:
+        return None
+    return promise.matrix(sigma, plan.sensitivity, aim(plan))

@@ -36,6 +36,7 @@ from network_dp.rounding import UNIT
 Floats = NDArray[np.float64]
 
 _PIECE = 64  # contributions of a sum between two looks at u
+_LONG_PIECE, _WORK = 10, 1.6e10  # at least, where a walk of T steps is so long that T^2 times the pieces is more work
 _SUM_TOLERANCE = 1e-9  # how far from 1 a row may sum; what is missing is put back into the bound
 _TINY = 1e-300  # stands for probabilities that underflowed
 _LARGEST_EXPONENT = 600.0
@@ -208,7 +209,7 @@ def _sum_pieces(first: Floats, stay: Floats) -> Pieces:
     """c contributions: from x to u, c - 1 returns, and on to O; the look, with `_PIECE` of them, ends at u again."""
     n_steps, n_rows, n_states = len(first) - 1, first.shape[1], first.shape[2]
     u = n_states - 1
-    most = min(_PIECE, n_steps)
+    most = min(_PIECE, n_steps, max(_LONG_PIECE, int(_WORK / n_steps**2)))
     nothing = first.copy()
     nothing[:, u], nothing[:, :, u] = 0.0, 0.0
     at_end = stay.copy()
@@ -293,7 +294,7 @@ class Exposed:
 
     def best_index(self, sigma: float, sensitivity: float, delta: float) -> int:
         """Where on the grid of b the best order lies."""
-        return _descend(lambda index: self._at(index, sigma, sensitivity, delta), 0)
+        return descend(lambda index: self._at(index, sigma, sensitivity, delta), 0)
 
     def _at(self, index: int, sigma: float, sensitivity: float, delta: float) -> float:
         if index not in self.known:
@@ -302,7 +303,7 @@ class Exposed:
         return gaussian.moment_to_epsilon(above_one, self.known[index], delta)
 
 
-def _descend(value: Callable[[int], float], guess: int) -> int:
+def descend(value: Callable[[int], float], guess: int) -> int:
     """Where a function that falls and then rises is least, by steps that halve; infinite values lie to the right."""
     step = 64
     while step:

@@ -101,7 +101,7 @@ def graph(
         out.write_text(_csv(made))
         facts["edges_file"] = str(out)
     if draw is not None:
-        _draw(made, facts["matrix"], question, draw)
+        _draw(made, facts.get("matrix"), question, draw)
         facts["drawing"] = str(draw)
     if as_json:
         typer.echo(json.dumps(facts, indent=1))
@@ -124,18 +124,17 @@ def _facts(made: PeerGraph, question: Question, epsilon: float | None, advise: b
     """All that is printed, as JSON can hold it."""
     from network_dp.errors import require
     from network_dp.graph_advice import best_edge
+    from network_dp.graph_pairs import USERS_MAX
 
+    if len(made.peers) > USERS_MAX:
+        return _bounded_facts(made, question, epsilon, quiet)
     promise = question.promise(made.peers)
     noise = question.sigma, question.sensitivity, question.delta
     with _Bar("pairs", quiet) as step:
         matrix = promise.matrix(*noise, progress=step)
     require(bool((matrix < math.inf).all()), f"sigma = {question.sigma:g} is too small: no pair has a finite epsilon")
     facts: dict[str, Any] = {
-        "users": len(made.peers),
-        "edges": sum(map(len, made.peers)) // 2,
-        "degrees": [min(map(len, made.peers)), max(map(len, made.peers))],
-        "diameter": int(promise.distances.max()),
-        "question": asdict(question),
+        **_shape(made, promise.distances, question),
         "exact": promise.by_classes,
         "by_distance": _by_distance(promise, matrix),
         "worst": _named(asdict(question.worst(promise)), made.names),
@@ -149,6 +148,39 @@ def _facts(made: PeerGraph, question: Question, epsilon: float | None, advise: b
     if advise:
         with _Bar("edges", quiet) as step:
             facts["advice"] = _advice(best_edge(made.peers, question, step), made.names)
+    return facts
+
+
+def _shape(made: PeerGraph, hops: Any, question: Question) -> dict[str, Any]:
+    return {
+        "users": len(made.peers),
+        "edges": sum(map(len, made.peers)) // 2,
+        "degrees": [min(map(len, made.peers)), max(map(len, made.peers))],
+        "diameter": int(hops.max()),
+        "question": asdict(question),
+    }
+
+
+def _bounded_facts(made: PeerGraph, question: Question, epsilon: float | None, quiet: bool) -> dict[str, Any]:
+    """Of thousands of users: the worst pair at every distance, by bounds."""
+    bounds = question.bounds(made.peers)
+    noise = question.sigma, question.sensitivity, question.delta
+    with _Bar("pairs", quiet) as step:
+        worst = bounds.worst(*noise, question.distance, progress=step)
+    lines = [
+        {"distance": d, "pairs": int((bounds.distances == d).sum()), "most": most}
+        for d, most in enumerate(bounds.by_distance(*noise), 1)
+    ]
+    facts = {
+        **_shape(made, bounds.distances, question),
+        "exact": False,
+        "by_distance": lines,
+        "worst": _named(asdict(worst), made.names),
+        "names": made.names,
+    }
+    if epsilon is not None:
+        needed = bounds.sigma(epsilon, question.sensitivity, question.delta, question.distance)
+        facts["calibrated"] = {"epsilon": epsilon, "sigma": needed, "distance": question.distance}
     return facts
 
 
@@ -230,13 +262,19 @@ def _show(facts: dict[str, Any]) -> None:
     spread = ("least", "mean", "most")
     table = Table("distance", "pairs", *spread, title=f"epsilon of a pair at delta = {asked['delta']:g}")
     for line in facts["by_distance"]:
-        table.add_row(str(line["distance"]), str(line["pairs"]), *(f"{line[key]:.3g}" for key in spread))
+        values = (f"{line[key]:.3g}" if key in line else "" for key in spread)
+        table.add_row(str(line["distance"]), str(line["pairs"]), *values)
     console.print(table)
     whom = "" if asked["distance"] == 1 else f" at least {asked['distance']} hops apart (nearer ones are trusted)"
     worst = facts["worst"]
     console.print(f"Worst pair{whom}: {worst['target']} loses epsilon = {worst['epsilon']:.3g} to {worst['observer']}.")
-    exposed = ", ".join(f"{x['target']} ({x['epsilon']:.3g}, {x['peers']} peers)" for x in facts["most_exposed"])
-    console.print(f"Most exposed users: {exposed}.")
+    if "most_exposed" in facts:
+        exposed = ", ".join(f"{x['target']} ({x['epsilon']:.3g}, {x['peers']} peers)" for x in facts["most_exposed"])
+        console.print(f"Most exposed users: {exposed}.")
+    else:
+        console.print(
+            "Of so many users only the worst pairs are bounded: no edge is looked for, and nothing is coloured."
+        )
     if "calibrated" in facts:
         found = facts["calibrated"]
         console.print(f"Least sigma for epsilon = {found['epsilon']:g} of every pair{whom}: {found['sigma']:.4g}.")
@@ -259,7 +297,7 @@ def _show_advice(advice: dict[str, Any] | None, console: Any) -> None:
     )
 
 
-def _draw(made: PeerGraph, matrix: Sequence[Sequence[float]], question: Question, path: Path) -> None:
+def _draw(made: PeerGraph, matrix: Sequence[Sequence[float]] | None, question: Question, path: Path) -> None:
     """Users coloured by what they lose to the one that sees most of them."""
     import networkx as nx
     from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -275,15 +313,18 @@ def _draw(made: PeerGraph, matrix: Sequence[Sequence[float]], question: Question
     for x, y in drawn.edges():
         axes.plot(*zip(places[x], places[y], strict=True), color="#BBBBBB", lw=0.8, zorder=1)
     across, up = ([float(places[u][axis]) for u in range(len(made.peers))] for axis in (0, 1))
-    losses = [max(row) for row in matrix]
-    size = max(20.0, 220.0 - 2 * len(losses))
-    dots = axes.scatter(across, up, size, losses, cmap="viridis_r", zorder=2, edgecolors="black", lw=0.5)
-    if len(losses) <= NAMED:
+    colours: dict[str, Any] = {"color": "white"}
+    if matrix is not None:
+        colours = {"c": [max(row) for row in matrix], "cmap": "viridis_r"}
+    size = max(20.0, 220.0 - 2 * len(made.peers))
+    dots = axes.scatter(across, up, size, **colours, zorder=2, edgecolors="black", lw=0.5)
+    if len(made.peers) <= NAMED:
         for name, *place in zip(made.names, across, up, strict=True):
             axes.annotate(
                 name.removeprefix("user-"), (place[0], place[1]), ha="center", va="center", fontsize=6, zorder=3
             )
-    figure.colorbar(dots, label="epsilon to the user that sees most", shrink=0.8)
+    if matrix is not None:
+        figure.colorbar(dots, label="epsilon to the user that sees most", shrink=0.8)
     axes.set_title(f"{question.task}, T = {question.n_steps}, sigma = {question.sigma:g}, delta = {question.delta:g}")
     axes.set_axis_off()
     try:

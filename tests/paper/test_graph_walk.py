@@ -124,6 +124,41 @@ def test_windows_and_cycles_bound_the_exposure_of_every_path(name, target, obser
         assert windows(path, target, observers, released) >= sgd[target, observers[0]] - 1e-12
 
 
+@pytest.mark.parametrize("released", [False, True])
+@pytest.mark.parametrize("start", ["stationary", "one user", "uneven"])
+@pytest.mark.parametrize(
+    ("name", "target", "observers"),
+    [("path", 1, (2,)), ("cycle", 0, (1, 3)), ("star", 1, (0,)), ("star", 0, (2, 3)), ("complete", 0, (1,))],
+)
+def test_sums_are_exact_and_sgd_is_never_below_for_any_start_and_directed_laws(
+    name, target, observers, start, released
+):
+    """Brute force over all paths, with each path's own exposure; half of the weight of every edge leads one way."""
+    p, pi = law(name, "simple")
+    n = len(pi)
+    p = p * np.random.default_rng(3).uniform(0.1, 1.0, (n, n)) + 0.05 * np.eye(n)
+    p /= p.sum(axis=1)[:, None]
+    first = {
+        "stationary": pi,
+        "one user": np.eye(n)[observers[0]],
+        "uneven": np.arange(1.0, n + 1) / sum(range(n + 1)),
+    }[start]
+    chances, seen = [], {"sum": [], "sgd": []}
+    for path in itertools.product(range(n), repeat=5):
+        chance = first[path[0]] * math.prod(p[x, y] for x, y in itertools.pairwise(path))
+        if chance > 0:
+            chances.append(chance)
+            for task, values in seen.items():
+                values.append(exposure.matrix(path, n, task, released, colluders=observers)[target, observers[0]])
+    for b in (0.01, 1.0, 40.0):
+        by_task = {
+            task: graph_walk.log_moment(task, p, first, target, observers, b, 5, released=released) for task in seen
+        }
+        exact = {task: brute(np.array(chances), np.array(values), b) for task, values in seen.items()}
+        assert by_task["sum"] == pytest.approx(exact["sum"], rel=1e-9, abs=1e-12)
+        assert exact["sgd"] <= by_task["sgd"] * (1 + 1e-12) + 1e-15
+
+
 @pytest.mark.parametrize("task", ["sum", "sgd"])
 @pytest.mark.parametrize("released", [False, True])
 @pytest.mark.parametrize(("n", "n_steps", "colluders"), [(5, 60, 1), (20, 300, 3)])

@@ -57,6 +57,15 @@ def test_the_tables_say_whom_the_promise_is_for() -> None:
     assert "at least 2 hops apart (nearer ones are trusted)" in text and "Least sigma for epsilon = 1" in text
 
 
+def test_of_many_users_the_worst_pair_is_bounded() -> None:
+    arguments = ["graph", "star", "--users", "520", "--steps", "2600", "--task", "sgd"]
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == 0, result.output
+    text = " ".join(result.output.split())
+    assert "Worst pair: user-" in text and "loses epsilon" in text
+    assert "only the worst pairs are bounded" in text
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -68,7 +77,7 @@ def test_the_tables_say_whom_the_promise_is_for() -> None:
         (("path", "--task", "mean"), "task"),
         (("star", "--distance", "3"), "no two users are 3 hops apart"),
         (("path", "--sigma", "nan"), "finite"),
-        (("path", "--users", "600"), "at most 512 users"),
+        (("star", "--users", "2600"), "at most 2500 users"),
         (
             ("path", "--users", "4", "--steps", "5", "--no-advise", "--draw", "/nowhere/x.png"),
             "cannot write the drawing",
