@@ -27,8 +27,8 @@ MOST_SOLVED: Final = 512  # users of a graph whose eigenvalues a node computes
 
 
 class Next(NamedTuple):
-    """Users the token may go to and the step they will have. Nobody: the walk ends. ``weights``: how likely each is,
-    in whole numbers; None: all alike."""
+    """Users the token may go to and the step they will have; beyond the last one the walk ends. ``weights``: how likely
+    each user is, in whole numbers; None: all alike."""
 
     users: Sequence[int]
     step: int

@@ -380,7 +380,8 @@ def cover_elements(run: Run) -> Check | None:
 
 def caps_kept(run: Run) -> Check | None:
     """Real contributions per user, over all epochs, and per user and receiver. Where turns are fixed, the branch that
-    led to the result has one for each; a token that was taken up again may have met a user once more."""
+    led to the result has one for each; a token that was taken up again may have met a user once more. A lost or old
+    disk forgets what it counted: whose log says that one came back is not convicted (``local`` says what it cost)."""
     plan, logs, findings = run.plan, run.logs, Findings()
     cap, edge, turns = plan.caps.contributions, plan.caps.edge, plan.topology.rounds
     if cap is None and edge is None and turns is None:
@@ -391,12 +392,13 @@ def caps_kept(run: Run) -> Check | None:
     edges: dict[tuple[int, int], set[int]] = {}
     for row in np.flatnonzero(logs.sents["real"]).tolist():
         user, to, visit = (int(logs.sents[name][row]) for name in ("user", "to", "visit"))
-        for made, allowed, counts_here in ((counts, cap, True), (on_branch, turns, accepted[row])):
+        remembers = user not in logs.rejoined
+        for made, allowed, counts_here in ((counts, cap, remembers), (on_branch, turns, accepted[row])):
             if counts_here:
                 made.setdefault(user, set()).add(visit)
                 if allowed is not None and len(made[user]) == allowed + 1:
                     run.line(findings, row, f"contributed more than {allowed} times")
-        if to >= 0 and to != user and edge is not None:
+        if to >= 0 and to != user and edge is not None and remembers:
             edges.setdefault((user, to), set()).add(visit)
             if len(edges[user, to]) == edge + 1:
                 run.line(findings, row, f"contributed more than {edge} times towards {logs.name(to)}")
@@ -411,7 +413,7 @@ def caps_kept(run: Run) -> Check | None:
         + (f", {edge} per edge" if edge is not None else ""),
         "Real contributions are counted per user over all epochs (ring: one per round).",
         "THEORY.md#caps",
-        enough=not logs.absent,
+        enough=not logs.absent and not logs.rejoined,
     )
 
 

@@ -203,6 +203,8 @@ class Invariants:
         finish = self.evidence.finish_of(ctx.me, custody.visit)
         if finish is None:
             raise ViolationError(f"u{ctx.me} ends a walk that is not in its log")
+        if custody.hop.step + ctx.topology.most_skipped < ctx.total:
+            raise ViolationError(f"u{ctx.me} ends the walk at step {custody.hop.step} of {ctx.total}")
         token = read_token(ctx, custody.out)
         if not (token.payload.tolist() == finish.payload):
             raise ViolationError(f"u{ctx.me} publishes another token than it logged")

@@ -302,7 +302,8 @@ class World:
         process.sizes += [process.log.size] * (process.disk.records - len(process.sizes))
         process.rejoin = False
         for line in process.log:
-            if line not in known:
+            # With nothing in hand, what was never logged before never left, and never will.
+            if line not in known and process.disk.durable.custody is not None:
                 self._read(user, process, line)
         if missing := process.told.keys() - set(process.log):
             raise ViolationError(f"u{user}: {len(missing)} lines of its view log are lost: {min(missing)[:200]}")

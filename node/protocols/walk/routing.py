@@ -42,7 +42,7 @@ def choose(ctx: Context, state: State, step: int, inputs: Inputs, *, barred: fro
     ``barred`` ones are at their edge cap and the bytes are fixed.
     """
     drawn = ctx.topology.next(ctx.me, step, live(ctx, state, inputs.now))
-    if not drawn.users:
+    if drawn.step > ctx.total:  # nobody to go to is no end: a user's peers may all be down
         return Route(FINISH, drawn.step)
     if not can_go_on(ctx, state, step, inputs.now):
         return None

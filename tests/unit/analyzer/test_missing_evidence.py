@@ -150,9 +150,11 @@ def simulated(seed: int, run: Path) -> None:
 
 #: Old disks: one that learns of the end, and two whose journal is older than the log.
 OLD_DISKS = (27, 2482, 3290)
+#: A graph by simple weights: the holder's only peer is lost before the last step.
+ALONE = 60000007
 
 
-@pytest.mark.parametrize("seed", [*range(12), *OLD_DISKS])
+@pytest.mark.parametrize("seed", [*range(12), *OLD_DISKS, ALONE])
 def test_missing_evidence_of_a_simulated_disaster_convicts_nobody(tmp_path, seed):
     simulated(seed, tmp_path / "run")
     convict_nobody(tmp_path / "run", tmp_path / "shown", range(12))
@@ -198,6 +200,18 @@ def test_a_disk_that_came_back_leaves_the_verdict_open(tmp_path):
     analysis = judged([tmp_path], tmp_path / "plan.toml")
     assert analysis.status is Status.UNKNOWN
     assert "user-2" in {check.id: check for check in analysis.checks}["logs"].observed
+
+
+@pytest.mark.parametrize("caps", ["contributions = 6", "edge = 3"])
+def test_a_contribution_counted_by_a_disk_that_was_lost_convicts_nobody(tmp_path, caps):
+    """What an old disk forgot it may do again, where nobody has seen it: its log, kept elsewhere, has both."""
+    write_run(tmp_path, plan_text(n=3, length=80, caps=caps), 1)
+    lines = tamper.read(tmp_path, "user-1")
+    place = tamper.nth(lines, "sent", 0, lambda line: not line["real"])
+    lines[place].update(real=True, contribution=[0] * len(lines[place]["sent"]))
+    tamper.rewrite(tmp_path, "user-1", [*lines[:place], {"kind": "rejoined"}, *lines[place:]])
+    (analysis,) = analyze_runs([tmp_path]).runs
+    assert {check.id: check.status for check in analysis.checks}["caps"] is Status.UNKNOWN
 
 
 def without(run: Path, user: str, kinds: set[str], after: int) -> None:

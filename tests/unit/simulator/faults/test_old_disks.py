@@ -10,7 +10,7 @@ import pytest
 
 from node.protocols.walk import memory
 from node.protocols.walk.values import NO_HOP
-from simulator.faults.runner import run_schedule
+from simulator.faults.runner import run_schedule, run_seed
 from simulator.faults.scenario import SCENARIOS
 from simulator.faults.schedule import Kill, Schedule, Timed
 from simulator.faults.world import World
@@ -113,3 +113,11 @@ def test_who_forgot_that_it_ended_the_walk_does_not_outvote_the_one_that_remembe
     kills = Kill("Publish", 5, 3.0, machine=False), Kill("Log", 14, 1.0, machine=False)
     schedule = put_back(50028979, stage("ring n=3 K=2"), 1.507201169173119, 0, 0.23377685820712435, *kills)
     assert not run_schedule(schedule).failures
+
+
+#: With a cap; at the first start after the old disk was noticed, the journal held a token that had not left yet.
+NEVER_LEFT = 100110347
+
+
+def test_a_line_written_again_for_a_token_that_never_left_counts_nothing() -> None:
+    assert run_seed(NEVER_LEFT).failures == []

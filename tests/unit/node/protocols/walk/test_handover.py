@@ -265,6 +265,21 @@ def test_too_few_live_users_stall_the_token_and_name_the_missing(user, blank) ->
     assert me.state.durable.custody is not None
 
 
+@pytest.mark.parametrize("stage", ["star n=5 T=8", "star n=5 T=6 simple"])
+def test_a_user_of_a_graph_whose_peers_are_all_down_waits_and_ends_no_walk(user, blank, stage: str) -> None:
+    """Simple weights leave it nobody to draw, not even itself: that is not the end of the walk."""
+    me = user(stage, 2).checked()
+    me.take(0, Hop((0, 0), 2), blank(me.ctx))
+    while me.state.phase is not Phase.STALLED:
+        assert me.state.phase in (Phase.OFFERING, Phase.ROUTING) and not me.state.durable.ended
+        if me.state.phase is Phase.ROUTING:
+            me.now = me.state.retry_at
+            me.feed(Tick())
+        else:
+            me.answer(me.sends(Offer)[0], None)
+    assert "waiting for one of this user's peers: u0" in me.all(Note)[0].text
+
+
 def test_an_acknowledgement_carries_a_grant_for_the_next_hops_until_a_no(user, blank) -> None:
     me = user("complete n=4 T=6 slow", 2).checked()
     standing = me.take(1, Hop(FIRST, 1), blank(me.ctx)).grant
