@@ -82,7 +82,7 @@ def make_run(folder: Path, plan: Plan) -> Path:
 @contextmanager
 def launched(run: Path) -> Iterator[Launch]:
     """A launch without users yet; whoever is left at the end is killed: nobody needs this state again."""
-    launch = Launch(run, list(read_run(run).names), detach=False)
+    launch = Launch(run, detach=False)
     try:
         yield launch
     finally:

@@ -63,13 +63,13 @@ def launch_command(
         outcome = launcher.Outcome(dict.fromkeys(names, 0), result)
     elif detach:
         with progress_bar(plan.name, console) as show:
-            pids = launcher.launch_detached(folder, only=only, rejoin=rejoin, show=show)
+            pids = launcher.launch_detached(folder, plan, only=only, rejoin=rejoin, show=show)
         text = f"{count(len(pids), 'user')} started; look with: network-dp status {folder}"
         typer.echo(json.dumps(pids) if as_json else text)
         return
     else:
         with progress_bar(plan.name, console) as show:
-            outcome = launcher.launch(folder, only=only, rejoin=rejoin, pace=paced(pace), show=show)
+            outcome = launcher.launch(folder, only=only, rejoin=rejoin, pace=paced(pace), plan=plan, show=show)
     comparison = compared(plan, outcome, folder)
     if outcome.result is not None:
         if as_json:

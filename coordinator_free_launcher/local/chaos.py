@@ -18,7 +18,7 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
 
-from coordinator_free_launcher.local.launch import Launch, best_result, local_users, read_run, results
+from coordinator_free_launcher.local.launch import Launch, best_result, results
 from node.protocols.walk import exits
 
 DOWN_S = (0.1, 3.0)  # how long a victim is away
@@ -73,13 +73,12 @@ class Chaos:
 
     def __init__(self, run: Path, rates: Rates, seconds: float, seed: int) -> None:
         self.run = run
-        self.plan = read_run(run)
-        self.names = local_users(run, self.plan, None)
         self.tally = ChaosCounts()
         self._rates = rates
         self._seconds = seconds
         self._dice = random.Random(seed)  # noqa: S311 - a schedule of faults, no secret
-        self._launch = Launch(run, self.names, detach=False)
+        self._launch = Launch(run, detach=False)
+        self.plan, self.names = self._launch.plan, self._launch.names
         self._back: dict[str, float] = {}  # victim -> when it comes back
         self._paused: set[str] = set()
         self._restarts = dict.fromkeys(self.names, 0)

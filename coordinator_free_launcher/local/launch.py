@@ -7,7 +7,7 @@ nobody is offered a token before it can take one. After that it only listens.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -69,7 +69,7 @@ def read_run(run: Path) -> Plan:
         raise LaunchError(f"{run} has no plan.toml: give a folder made by `network-dp provision`") from None
 
 
-def local_users(run: Path, plan: Plan, only: list[str] | None) -> list[str]:
+def local_users(run: Path, plan: Plan, only: Sequence[str] | None) -> list[str]:
     """Users of the plan whose bundles are here, in plan order."""
     here = [name for name in plan.names if user_folder(run, name).is_dir()]
     for name in only or []:
@@ -116,17 +116,19 @@ class Launch:
     def __init__(
         self,
         run: Path,
-        names: list[str],
+        only: Sequence[str] | None = None,
         *,
         detach: bool,
         rejoin: bool = False,
         pace: float | None = None,
+        plan: Plan | None = None,
         parent: str = PARENT,
     ) -> None:
-        """``pace``: at most so many hops per second, for an audience. ``parent``: see ``NodePool``."""
+        """``pace``: at most so many hops per second, for an audience. ``plan``: the run's, if it was read already.
+        ``parent``: see ``NodePool``."""
         self.run = run
-        self.plan = read_run(run)
-        self.names = names
+        self.plan = plan or read_run(run)
+        self.names = names = local_users(run, self.plan, only)
         charge_all(self.plan, {name: user_folder(run, name) for name in names})
         self.outcome = Outcome()
         self.ready: set[str] = set()
@@ -228,15 +230,15 @@ class Launch:
 def launch(
     run: Path,
     *,
-    only: list[str] | None = None,
+    only: Sequence[str] | None = None,
     rejoin: bool = False,
     pace: float | None = None,
+    plan: Plan | None = None,
     show: Callable[[Progress], None] = lambda progress: None,
     parent: str = PARENT,
 ) -> Outcome:
     """Start, wait for the end, and return how it ended. Ctrl-C stops all users and leaves a resumable state."""
-    names = local_users(run, read_run(run), only)
-    attempt = Launch(run, names, detach=False, rejoin=rejoin, pace=pace, parent=parent)
+    attempt = Launch(run, only, detach=False, rejoin=rejoin, pace=pace, plan=plan, parent=parent)
     try:
         attempt.start_all(show)
         return attempt.wait(show)
@@ -248,11 +250,10 @@ def launch(
 
 
 def launch_detached(
-    run: Path, *, only: list[str] | None = None, rejoin: bool = False, show: Callable[[Progress], None]
+    run: Path, plan: Plan, *, only: Sequence[str] | None = None, rejoin: bool = False, show: Callable[[Progress], None]
 ) -> dict[str, int]:
     """Start, wait until everybody serves, and leave; returns the process ids."""
-    names = local_users(run, read_run(run), only)
-    attempt = Launch(run, names, detach=True, rejoin=rejoin)
+    attempt = Launch(run, only, detach=True, rejoin=rejoin, plan=plan)
     try:
         attempt.start_all(show)
     except BaseException:

@@ -115,7 +115,7 @@ def run_locally(
         say(f"warning: {worth.sentence}")
     if watcher is not None:
         watcher.begins(folder)
-    outcome = launch(folder, pace=pace, show=show)
+    outcome = launch(folder, plan=plan, pace=pace, show=show)
     if outcome.interrupted:
         raise KeyboardInterrupt
     if outcome.result is None:

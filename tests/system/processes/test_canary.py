@@ -56,7 +56,7 @@ def test_values_appear_in_no_log_output_status_or_error(tmp_path: Path) -> None:
 
 def _disturbed_run(run: Path, names: tuple[str, ...]) -> str:
     """A run with a crash in it, so that error paths speak too; returns what went over the launcher's pipe."""
-    attempt = Launch(run, list(names), detach=False)
+    attempt = Launch(run, detach=False)
     heard = []
     try:
         attempt.start_all(lambda progress: None)

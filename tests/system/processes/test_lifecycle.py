@@ -56,7 +56,7 @@ def _check(ran: Ran) -> None:
 
 def test_a_run_that_was_stopped_in_the_middle_goes_on_and_is_conserved(tmp_path: Path) -> None:
     plan, run = _provisioned(tmp_path)
-    attempt = Launch(run, list(plan.names), detach=False)
+    attempt = Launch(run, detach=False)
     try:
         attempt.start_all(lambda progress: None)
         while attempt.step < HALFWAY:
@@ -141,7 +141,7 @@ def test_status_tells_who_runs_and_who_has_a_result(tmp_path: Path) -> None:
 
 def test_when_the_parent_of_attached_users_dies_they_are_not_left_behind(tmp_path: Path) -> None:
     plan, run = _provisioned(tmp_path, steps=100_000)
-    attempt = Launch(run, list(plan.names), detach=False)
+    attempt = Launch(run, detach=False)
     attempt.start_all(lambda progress: None)
     pids = list(attempt.pool.pids.values())
     os.kill(parent_of(pids[0]), signal.SIGKILL)
@@ -154,7 +154,7 @@ def test_when_the_parent_of_attached_users_dies_they_are_not_left_behind(tmp_pat
 
 def test_users_asked_to_stop_while_they_are_being_started_all_end(tmp_path: Path) -> None:
     plan, run = _provisioned(tmp_path, steps=100_000, n=8)
-    attempt = Launch(run, list(plan.names), detach=False)
+    attempt = Launch(run, detach=False)
     for name in plan.names:
         attempt.start(name)
     attempt.pool.close(patience_s=60.0)
@@ -203,7 +203,7 @@ def test_a_custom_task_that_cannot_be_imported_is_bad_input_in_one_sentence(tmp_
 
 def test_a_user_that_runs_already_is_not_started_twice(tmp_path: Path) -> None:
     plan, run = _provisioned(tmp_path, steps=100_000)
-    attempt = Launch(run, list(plan.names), detach=False)
+    attempt = Launch(run, detach=False)
     try:
         attempt.start_all(lambda progress: None)
         second = call_node(user_folder(run, "user-1"))
