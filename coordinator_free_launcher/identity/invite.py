@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import socket
 import tempfile
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -27,7 +28,7 @@ HELLO_MAX: Final = 256  # bytes, of the only message that is read before the cod
 PUBLIC_MAX: Final = 1 << 24
 ANSWER_S: Final = 15.0
 WRONG_CODES: Final = 10
-CONNECTIONS: Final = 256
+CONNECTIONS: Final = 256  # that proved no code: SPAKE2 in Python is not constant-time, so nobody may time it for ever
 
 
 class Request(msgspec.Struct, forbid_unknown_fields=True):
@@ -55,7 +56,7 @@ class Inviter:
         self._plan, self._code, self._out, self._say = plan, code, out, say
         self._cards = {card.name: card for card in own}
         self._to_serve = set(plan.names) - set(self._cards)
-        self._wrong = self._open = 0
+        self._wrong = self._unproved = 0
         self._signed: asyncio.Future[Path] = asyncio.get_running_loop().create_future()
         self._over = asyncio.Event()
         self._failed: UserError | None = None
@@ -63,25 +64,34 @@ class Inviter:
     async def serve(self, listener: socket.socket, wait_s: float) -> Path:
         """The public folder, once everybody has it."""
         async with await asyncio.start_server(self._connected, sock=listener, limit=CARD_MAX):
-            await self._sign_when_complete()
             try:
+                await self._sign_when_complete()
                 await asyncio.wait_for(self._over.wait(), wait_s)
             except TimeoutError:
                 missing = ", ".join(sorted(self._to_serve))
                 raise InvitationError(f"{missing}: not joined after {wait_s:.0f} s; invite again") from None
+            finally:
+                self._dismiss()
         if self._failed is not None:
             raise self._failed
         return self._signed.result()
 
+    def _dismiss(self) -> None:
+        """Nobody waits for a plan that will not come: a server ends with its last connection."""
+        if not self._signed.done():
+            self._signed.set_exception(InvitationError("this invitation is over"))
+            self._signed.exception()  # it need not have been waited for
+
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._open += 1
+        self._unproved += 1
+        if self._unproved > CONNECTIONS:
+            self._fail(InvitationError(f"{CONNECTIONS} connections that proved no code: invite again, with a new code"))
         try:
-            if self._open <= CONNECTIONS:
+            if self._failed is None:
                 await self._one(reader, writer)
         except (InvitationError, TimeoutError, OSError, asyncio.IncompleteReadError):
             pass  # whoever it was may come again
         finally:
-            self._open -= 1
             writer.close()
 
     async def _one(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -94,6 +104,7 @@ class Inviter:
         except InvitationError:
             self._count_wrong()
             raise
+        self._unproved -= 1
         try:
             name = self._admit(request.card)
         except UserError as error:
@@ -180,21 +191,30 @@ class Joining:
     """A joiner's connection: ``address`` is how the inviter's network sees this machine."""
 
     def __init__(self, at: tuple[str, int], code: str) -> None:
+        nobody = f"{at[0]}:{at[1]}: no invitation answers ({{}}); compare the address"
         try:
             self._socket = socket.create_connection(at, ANSWER_S)
+        except OSError as error:
+            raise InvitationError(nobody.format(error)) from None
+        try:
+            self._deadline = time.monotonic() + ANSWER_S
             self.address: str = self._socket.getsockname()[0]
             opening = Opening(code, "join")
             self._send(opening.message)
             self._channel: Channel = opening.channel(self._receive(HELLO_MAX))
         except OSError as error:
-            raise InvitationError(f"{at[0]}:{at[1]}: no invitation answers ({error}); compare the address") from None
+            self.close()
+            raise InvitationError(nobody.format(error)) from None
+        except InvitationError:
+            self.close()
+            raise
 
     def send_card(self, card: Path) -> None:
         self._send(self._channel.seal(msgspec.json.encode(Request(card.read_text()))))
 
     def receive_public(self, folder: Path, wait_s: float) -> None:
         """Wait until everybody has joined, and write the public folder."""
-        self._socket.settimeout(wait_s)
+        self._deadline = time.monotonic() + wait_s
         try:
             sealed = self._receive(PUBLIC_MAX)
         except TimeoutError:
@@ -224,6 +244,7 @@ class Joining:
     def _exactly(self, size: int) -> bytes:
         data = b""
         while len(data) < size:
+            self._socket.settimeout(max(0.001, self._deadline - time.monotonic()))  # however slowly bytes drip in
             piece = self._socket.recv(size - len(data))
             if not piece:
                 raise ConnectionError("the connection was closed")

@@ -12,12 +12,14 @@ from typing import Any, Final
 
 import click
 import typer
+from diagrams import drawn  # beside this file, which mkdocs looks for too
 from mkdocs.structure.files import File, Files
 
 from coordinator_free_launcher.cli.app import app
 
 REPOSITORY: Final = Path(__file__).parents[2]
 CLI, PYTHON = "reference/cli.md", "reference/python.md"
+DIAGRAMS: Final = "diagrams.css"
 
 #: Section -> pages, in the order in which a newcomer needs them. What is not named here comes under "More".
 SECTIONS: Final = {
@@ -43,18 +45,29 @@ def on_config(config: Any) -> Any:
     for title, folder in FOLDERS.items():
         nav.append({title: [f"{folder}/{path.name}" for path in sorted((docs / folder).glob("*.md"))]})
     config.nav = nav
+    config.extra_css.append(DIAGRAMS)
     return config
 
 
 def on_files(files: Files, config: Any) -> Files:
     readme = (REPOSITORY / "README.md").read_text()
-    for path, text in (("index.md", home(readme)), (CLI, command_reference()), (PYTHON, python_reference())):
+    looks = Path(__file__).with_name(DIAGRAMS).read_text()
+    pages = (("index.md", home(readme)), (CLI, command_reference()), (PYTHON, python_reference()), (DIAGRAMS, looks))
+    for path, text in pages:
         files.append(File.generated(config, path, content=text))
     return files
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    return inside(markdown, page.file.src_uri)
+    return named(drawn(inside(markdown, page.file.src_uri)))
+
+
+_NAMED: Final = re.compile(r"^```(\w+) ([\w.-]+)$", re.MULTILINE)
+
+
+def named(text: str) -> str:
+    """A block with a file's or a person's name (``sh anna``) as a block with that title."""
+    return _NAMED.sub(r'```{.\1 title="\2"}', text)
 
 
 _LINK: Final = re.compile(r"(?<!\!)\[([^\]]+)\]\((?!https?:|#|mailto:)([^)#\s]+)(#[^)\s]*)?\)")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import os
 import re
 import shlex
@@ -70,6 +71,20 @@ def test_the_references_are_made_from_the_code(site: Path) -> None:
         assert re.search(rf'id="[\w.]*\b{name}"', python), name
 
 
+@pytest.mark.slow
+def test_diagrams_are_drawn_and_named_blocks_are_blocks(site: Path) -> None:
+    """Nothing in a browser draws Mermaid without a network, and a fence with a name is none to the site's Markdown."""
+    protocol = (ROOT / "docs" / "PROTOCOL.md").read_text()
+    drawn = (site / "PROTOCOL.html").read_text()
+    assert drawn.count('<div class="diagram"><svg') == protocol.count("```mermaid") > 0
+    for words in re.findall(r"^    (?:\w+(?:->>|--x)\w+|Note over \w+): (.+)$", protocol, re.MULTILINE):
+        assert f">{html.escape(words)}</text>" in drawn
+    for state, to in re.findall(r"^    (\w+) --> (\w+)", protocol, re.MULTILINE):
+        assert f">{state}</text>" in drawn and f">{to}</text>" in drawn
+    for path in site.rglob("*.html"):
+        assert "```" not in path.read_text(), path
+
+
 def every_command(group: Any = None, words: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
     group = group or typer.main.get_command(app)
     below = getattr(group, "commands", None)
@@ -120,29 +135,6 @@ def test_every_command_on_a_page_exists_with_its_options(words: list[str]) -> No
     known = {name for param in group.params for name in [*param.opts, *param.secondary_opts]} | {"--help"}
     given = [word.split("=")[0] for word in rest if word.startswith("--")]
     assert set(given) <= known, f"{set(given) - known} of {words}"
-
-
-PLAYED = {"README.md", "TUTORIAL.md", "TASKS.md", "LAN.md"}  # every block is run: tests/system/first_hour/test_pages.py
-#: Pages with blocks that no test plays literally, and why. Their commands exist (above), and their Python compiles.
-REASONS = {
-    "ANALYZER.md": "logs of other people; every option of analyze and export is run by tests/unit/analyzer/test_cli.py",
-    "BENCHMARKS.md": "minutes of measuring on a quiet machine",
-    "BUDGETS.md": "a ledger that must not be one's own; the commands are run by tests of budget",
-    "DEPLOY.md": "needs an engine with images; tests/system/containers runs compose and stack files",
-    "FIGURES.md": "minutes of simulation; the commands are run with --quick",
-    "GRAPHS.md": "the commands are run by tests of graph, plan new, plan check and reproduce",
-    "MODELS.md": "half an hour of training; tests/system/processes/test_hidden.py trains the example for some steps",
-    "PROTOCOL.md": "diagrams, no commands",
-}
-
-
-def test_every_block_is_played_or_has_a_reason() -> None:
-    player = (ROOT / "tests" / "system" / "first_hour" / "test_pages.py").read_text()
-    assert all(f"{'docs/' if name != 'README.md' else ''}{name}" in player for name in PLAYED)
-    with_blocks = {
-        path.name for path in PAGES if "\n```" in path.read_text() or list(written_commands(path.read_text()))
-    }
-    assert with_blocks - PLAYED == set(REASONS), "play a new page's blocks, or say why not"
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
