@@ -36,8 +36,9 @@ class NetworkBound:
 
 
 #: What bounds are called where people read them.
-PROFILE, RENYI, HIDDEN, CAPPED = (
+PROFILE, COMPOSED, RENYI, HIDDEN, CAPPED = (
     "Gaussian profile averaged over paths",
+    "exact compositions averaged over paths",
     "Renyi moments averaged over paths",
     "subsampled Gaussian, path hidden",
     "every contribution seen, as many as the cap allows",

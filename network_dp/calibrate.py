@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Literal
 
 from network_dp import bounds, gaussian
+from network_dp.bounds import Accountant
 from network_dp.errors import AccountingError, PlanError, UnreachableError, require, require_whole
 from network_dp.moments import Task
 from network_dp.plan import Noise, Plan
@@ -131,14 +132,15 @@ def gamma(
     _check_target(epsilon, delta, 1.0)
     _check_topology(topology)
 
-    def reached(probability: float) -> float:
+    def reached(probability: float, accountant: Accountant = "renyi") -> float:
         if topology == "ring":
             if n_rounds is None:
                 raise UnreachableError("calibrating a ring needs n_rounds")
             return shuffle.ring_epsilon(n_users, n_rounds, n_buckets, probability, delta, released, reissues)
         if n_steps is None:
             raise UnreachableError("calibrating the complete graph needs n_steps")
-        return shuffle.complete_epsilon(n_users, n_steps, n_buckets, probability, delta, released)
+        size = (n_users, n_steps, n_buckets, probability, delta, released)
+        return shuffle.complete_epsilon(*size, accountant=accountant)
 
     low, high = 0.0, 1.0  # gamma = 1 answers nothing but noise: always private
     while high - low > 1e-3 * high:
@@ -146,7 +148,9 @@ def gamma(
         low, high = (low, middle) if reached(middle) <= epsilon else (middle, high)
         if high < 1e-9:
             break
-    return high
+    if topology == "ring" or high == 1.0:
+        return high
+    return least(lambda size: reached(size, "tightest"), epsilon, high, 1e-3)
 
 
 def calibrated_noise(plan: Plan) -> Noise:

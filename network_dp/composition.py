@@ -36,7 +36,7 @@ from network_dp.rounding import UNIT
 Floats = NDArray[np.float64]
 Complexes = NDArray[np.complex128]
 
-_OUTSIDE: Final = 2e-16
+OUTSIDE: Final = 2e-16
 _LARGEST: Final = 1 << 24  # points of a transform
 _LOG_LEAST: Final = 750.0  # no probability above 0 is below e to minus this
 _FAR: Final = 60.0  # e^-60 of the sum is added instead of being summed up
@@ -61,7 +61,7 @@ def connected(deltas: Floats, interval: float, lowest: int, times: int) -> Part:
 
 
 @dataclass(frozen=True)
-class _Tilted:
+class Tilted:
     """r on the losses (first + i) h; `error`: |dr|_2; `factor`: what tilting may have taken away."""
 
     rate: float  # lambda
@@ -71,6 +71,7 @@ class _Tilted:
     law: Floats
     error: float
     factor: float
+    dropped: float = 0.0  # of the law, at its worst
 
     def delta(self, epsilon: float) -> float:
         """A bound on delta(epsilon), infinite losses left out."""
@@ -83,7 +84,23 @@ class _Tilted:
         exponent = self.log_moment - self.rate * epsilon
         if exponent > 700:
             return math.inf
-        return math.exp(exponent) * self.factor * (seen + norm * self.error + 2 * _OUTSIDE + math.exp(-_FAR))
+        return (
+            math.exp(exponent) * self.factor * (seen + norm * self.error + self.dropped + 2 * OUTSIDE + math.exp(-_FAR))
+        )
+
+    def epsilon(self, delta: float) -> float:
+        """Least epsilon found at which the bound is at most `delta`."""
+        if self.delta(0.0) <= delta:
+            return 0.0
+        low, high = 0.0, self.interval
+        while self.delta(high) > delta:
+            low, high = high, 2 * high
+            if high > 1e9:
+                return math.inf
+        while high - low > 1e-11 * high:
+            middle = (low + high) / 2
+            low, high = (middle, high) if self.delta(middle) > delta else (low, middle)
+        return high
 
 
 def epsilon(parts: Sequence[Part], interval: float, delta: float) -> float:
@@ -93,17 +110,7 @@ def epsilon(parts: Sequence[Part], interval: float, delta: float) -> float:
     tilted = _tilted(parts, interval, finite) if finite > 0 else None
     if tilted is None:
         return math.inf
-    if tilted.delta(0.0) <= finite:
-        return 0.0
-    low, high = 0.0, interval
-    while tilted.delta(high) > finite:
-        low, high = high, 2 * high
-        if high > 1e9:
-            return math.inf
-    while high - low > 1e-11 * high:
-        middle = (low + high) / 2
-        low, high = (middle, high) if tilted.delta(middle) > finite else (low, middle)
-    return high
+    return tilted.epsilon(finite)
 
 
 def _log_moment(part: Part, rate: float, interval: float) -> float:
@@ -124,13 +131,13 @@ def _losses(part: Part, interval: float) -> Floats:
     return np.arange(part.lowest, part.lowest + len(part.probabilities), dtype=np.float64) * interval
 
 
-def _tilted(parts: Sequence[Part], interval: float, delta: float) -> _Tilted | None:
+def _tilted(parts: Sequence[Part], interval: float, delta: float) -> Tilted | None:
     """The composed law, tilted by the lambda at which Renyi's bound on epsilon is least."""
 
     def total(rate: float) -> float:
         return sum(part.times * _log_moment(part, rate, interval) for part in parts)
 
-    rate = _best_rate(total, delta)
+    rate = best_rate(total, delta)
     tops = [_log_moment(part, rate, interval) for part in parts]
     with np.errstate(under="ignore"):
         laws = [np.exp(_log_terms(part, rate, interval) - top) for part, top in zip(parts, tops, strict=True)]
@@ -144,10 +151,10 @@ def _tilted(parts: Sequence[Part], interval: float, delta: float) -> _Tilted | N
     for part, top in zip(parts, tops, strict=True):
         reach = rate * float(np.abs(_losses(part, interval)).max()) + abs(top)
         roundings += part.times * (64 + len(part.probabilities) + 8 * (reach + _LOG_LEAST))
-    return _Tilted(rate, total(rate), interval, first, law, error, math.exp(UNIT * roundings))
+    return Tilted(rate, total(rate), interval, first, law, error, math.exp(UNIT * roundings))
 
 
-def _best_rate(total: Callable[[float], float], delta: float) -> float:
+def best_rate(total: Callable[[float], float], delta: float) -> float:
     """The order, less 1, of the best Renyi bound (any is valid)."""
 
     def reached(log_rate: float) -> float:
@@ -161,7 +168,7 @@ def _best_rate(total: Callable[[float], float], delta: float) -> float:
 def _window(
     parts: Sequence[Part], laws: Sequence[Floats], interval: float, change: Callable[[float], float]
 ) -> tuple[int, int]:
-    """First and last loss, in grid steps, beyond which the tilted law has at most _OUTSIDE on each side (Chernoff).
+    """First and last loss, in grid steps, beyond which the tilted law has at most OUTSIDE on each side (Chernoff).
 
     `change(t)` is ln E e^{t L} under the tilted law. t is tried around what a Gaussian of its variance would need."""
     lowest = sum(part.lowest * part.times for part in parts)
@@ -170,7 +177,7 @@ def _window(
     for part, law in zip(parts, laws, strict=True):
         losses = _losses(part, interval)
         variance += part.times * float(law @ (losses - float(law @ losses)) ** 2)
-    room = -math.log(_OUTSIDE)
+    room = -math.log(OUTSIDE)
     rates = [scale * math.sqrt(2 * room / variance) for scale in (0.25, 0.5, 1.0, 2.0)]
     above = min((change(rate) + room) / rate for rate in rates)
     below = max(-(change(-rate) + room) / rate for rate in rates)

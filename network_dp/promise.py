@@ -12,7 +12,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from network_dp import bounds, exposure, shuffle
+from network_dp import bounds, exposure, response_walk, shuffle
 from network_dp.moments import Law
 from network_dp.plan import Plan, Rounds
 from network_dp.randomised_response import Response
@@ -81,7 +81,7 @@ def promised(plan: Plan, colluders: int = 1, accountant: bounds.Accountant = "ti
         most = float((plan.walk.rounds or 0) + noise.reissues)
         return Promise(laplace_epsilon(plan, most), "pure, one round after the other") if colluders == 1 else NOTHING
     if not plan.mechanism.additive:
-        return _response_promise(plan, colluders)
+        return _response_promise(plan, colluders, accountant)
     assert noise.sigma is not None
     if not plan.topology.drawn:
         rounds = (plan.walk.rounds or 0) + noise.reissues
@@ -137,7 +137,7 @@ def _anonymous_promise(plan: Plan, rounds: Rounds, colluders: int) -> Promise:
     return Promise(value, bounds.HIDDEN)
 
 
-def _response_promise(plan: Plan, colluders: int) -> Promise:
+def _response_promise(plan: Plan, colluders: int, accountant: bounds.Accountant) -> Promise:
     """Randomised response before the run, for the least number of live users."""
     response, live = response_of(plan), plan.walk.min_live
     if live <= colluders or (not plan.topology.drawn and colluders > 1):
@@ -146,17 +146,21 @@ def _response_promise(plan: Plan, colluders: int) -> Promise:
         size = (live, plan.walk.rounds or 0, response.n_buckets, response.gamma)
         value = shuffle.ring_epsilon(*size, plan.noise.delta, plan.walk.release == "all", plan.noise.reissues)
         return Promise(value, "privacy-loss distributions of all windows, composed")
-    cap, value = plan.caps.contributions, response_law(plan, live, plan.noise.delta, colluders)
-    capped = math.inf if cap is None else local_epsilon(plan, cap)
-    return Promise(capped, bounds.CAPPED) if capped < value else Promise(value, bounds.RENYI)
+    valid = [Promise(response_law(plan, live, plan.noise.delta, colluders), bounds.RENYI)]
+    if accountant == "tightest":
+        law = Law("sum", live, plan.total_steps, colluders, plan.walk.release == "all")
+        valid.append(Promise(response_walk.epsilon(law, response, plan.noise.delta), bounds.COMPOSED))
+    if plan.caps.contributions is not None:
+        valid.append(Promise(local_epsilon(plan, plan.caps.contributions), bounds.CAPPED))
+    return min(valid, key=lambda found: math.inf if found.epsilon is None else found.epsilon)
 
 
 def response_law(plan: Plan, n_live: int, delta: float, colluders: int, orders: Floats | None = None) -> float:
     """Randomised response on the complete graph: eps of the walk's Renyi moments."""
     response, released = response_of(plan), plan.walk.release == "all"
-    more = () if orders is None else (orders,)
+    orders = shuffle.ORDERS if orders is None else orders
     size = (n_live, plan.total_steps, response.n_buckets, response.gamma)
-    return shuffle.complete_epsilon(*size, delta, released, colluders, *more)
+    return shuffle.complete_epsilon(*size, delta, released, colluders, orders, "renyi")
 
 
 def laplace_epsilon(plan: Plan, n_contributions: float) -> float:

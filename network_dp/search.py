@@ -7,11 +7,9 @@ from collections.abc import Callable
 
 from network_dp.errors import UnreachableError
 
-_PRECISION = 1e-4
 
-
-def least(reached: Callable[[float], float], target: float, start: float) -> float:
-    """Least x, to 0.01 % and rounded up, with reached(x) <= target, for a decreasing function."""
+def least(reached: Callable[[float], float], target: float, start: float, precision: float = 1e-4) -> float:
+    """Least x with reached(x) <= target, to 0.01 % or another precision and rounded up, for a decreasing function."""
     low = high = start
     below = above = reached(start)  # reached(low) > target >= reached(high), once both are found
     while above > target:
@@ -27,12 +25,12 @@ def least(reached: Callable[[float], float], target: float, start: float) -> flo
     # Between them ln epsilon is nearly a line in ln x: aim a little beside where it meets the target, so that both ends
     # close in. Every third step halves the gap, for functions that are no line.
     side, turn = 1, 0
-    while high / low > 1 + _PRECISION:
+    while high / low > 1 + precision:
         middle = math.sqrt(low * high)
         if turn % 3 < 2 and 0 < above < below < math.inf:
             share = math.log(below / target) / math.log(below / above)
-            aimed = low * (high / low) ** share * (1 + side * _PRECISION / 3)
-            middle = min(max(aimed, low * (1 + _PRECISION / 9)), high / (1 + _PRECISION / 9))
+            aimed = low * (high / low) ** share * (1 + side * precision / 3)
+            middle = min(max(aimed, low * (1 + precision / 9)), high / (1 + precision / 9))
         value = reached(middle)
         if value <= target:
             high, above, side = middle, value, -1

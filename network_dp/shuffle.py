@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-from network_dp import composition, gaussian
-from network_dp.bounds import least_index
+from network_dp import composition, gaussian, response_walk
+from network_dp.bounds import Accountant, least_index
 from network_dp.errors import require, require_whole
 from network_dp.moments import EXACT_STEPS, RECURSION_STEPS, Law, Rows, cycle_kernel, cycle_rows, solve
 from network_dp.noise_rule import cover_elements
@@ -33,7 +33,7 @@ from network_dp.randomised_response import (
 
 Floats = NDArray[np.float64]
 
-_ORDERS = 1 + np.geomspace(0.25, 400, 28)
+ORDERS = 1 + np.geomspace(0.25, 400, 28)
 _DIRECT = 20_000  # answers whose losses are still convolved directly, in half a second
 
 
@@ -155,14 +155,14 @@ def _renyi_epsilon(parts: Sequence[tuple[Losses, int]], interval: float, delta: 
         return math.inf
 
     def at(index: int) -> float:
-        above_one = float(_ORDERS[index]) - 1
+        above_one = float(ORDERS[index]) - 1
         log_moment = 0.0
         for losses, k in parts:
             values = (losses.lowest + np.arange(len(losses.probabilities))) * interval
             log_moment += k * float(logsumexp(above_one * values, b=losses.probabilities))
         return gaussian.moment_to_epsilon(above_one, log_moment, finite)
 
-    return min(at(index) for index in range(len(_ORDERS)))
+    return min(at(index) for index in range(len(ORDERS)))
 
 
 def complete_epsilon(
@@ -173,13 +173,15 @@ def complete_epsilon(
     delta: float,
     released: bool = False,
     colluders: int = 1,
-    orders: Floats = _ORDERS,
+    orders: Floats = ORDERS,
+    accountant: Accountant = "tightest",
 ) -> float:
     """Network DP of the histogram on the complete graph before a run, path known to everybody.
 
     Given the path, a cycle of m answers with c of u's is c windows of floor((m-c)/c) others. Renyi moments multiply
     over windows and average over paths (joint convexity), which is the renewal equation of `moments` with
-    G(m) = E exp(c ln M(floor((m-c)/c))), M the moment of a window.
+    G(m) = E exp(c ln M(floor((m-c)/c))), M the moment of a window. Short walks: the least of this and of the average
+    over paths of exact compositions (`response_walk`).
     """
     law = Law("sum", n_users, n_steps, colluders, released)
     require(0 < delta < 1, f"delta must lie strictly between 0 and 1, got {delta}")
@@ -196,7 +198,8 @@ def complete_epsilon(
 
     best = least_index(at, 0, len(orders) - 1)
     refined = at(best, refine=True) if EXACT_STEPS < n_steps <= RECURSION_STEPS else math.inf
-    return min(at(best), refined, n_steps * response.epsilon)
+    by_renyi = min(at(best), refined, n_steps * response.epsilon)
+    return by_renyi if accountant == "renyi" else min(by_renyi, response_walk.epsilon(law, response, delta))
 
 
 @lru_cache(maxsize=8)
