@@ -95,7 +95,7 @@ class Mine:
             "name": plan.name,
             "about": f"{plan.task.kind} {way(plan)}",
             "user": self._user,
-            "step": self.step,
+            "step": min(self.step, plan.total_steps),
             "total": plan.total_steps,
             "visits": None if self._withheld else self.visits,
             "contributions": None if self._withheld else self.contributions,

@@ -54,7 +54,7 @@ class Room:
 
     @property
     def step(self) -> int:
-        return max(0, self._at[1])
+        return min(max(0, self._at[1]), self._plan.total_steps)  # anonymous rounds end one further
 
     def read(self, records: Iterable[tuple[str, Record]], now: float) -> None:
         """All that was read in one go, in the order of each log; ``now`` in seconds."""

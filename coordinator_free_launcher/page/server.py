@@ -128,11 +128,11 @@ class Page:
 
     async def _poll(self) -> None:
         while True:
-            source, act, before = self._source, self._act, time.monotonic()
+            source, act, took_s = self._source, self._act, 0.0
             if source is not None:
                 with suppress(OSError):  # a run's folder that is being removed: the last picture stays
-                    self._picture = await asyncio.to_thread(_drawn, source, act is not None)
-            await asyncio.sleep(max(POLL_S, REST * (time.monotonic() - before)))
+                    self._picture, took_s = await asyncio.to_thread(_drawn, source, act is not None)
+            await asyncio.sleep(max(POLL_S, REST * took_s))
 
     def _guarded(self, handler: Handler) -> Handler:
         async def guarded(request: Request) -> Response:
@@ -187,8 +187,11 @@ class Page:
             self._streams -= 1
 
 
-def _drawn(source: Source, buttons: bool) -> str:
-    return json.dumps({**source.poll(time.monotonic()), "buttons": buttons}, allow_nan=False)
+def _drawn(source: Source, buttons: bool) -> tuple[str, float]:
+    """The picture now, and the CPU seconds it took."""
+    before = time.thread_time()
+    picture = {**source.poll(time.monotonic()), "buttons": buttons}
+    return json.dumps(picture, allow_nan=False), time.thread_time() - before
 
 
 def _action(body: bytes) -> tuple[str, str] | None:

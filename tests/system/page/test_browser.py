@@ -18,7 +18,7 @@ from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from coordinator_free_launcher.local.demo_data import provision_demo
 from coordinator_free_launcher.local.ports import with_free_ports
-from network_dp.plan_reader import from_dict
+from network_dp.plan_reader import dump, from_dict
 from tests.system.harness import QUICK, Harness, make_plan, slow_task
 
 pytestmark = [pytest.mark.process, pytest.mark.slow]
@@ -126,12 +126,12 @@ def test_the_room_shows_a_run_and_obeys_its_buttons(disturbed: tuple[Page, list[
     expect(victim).to_have_class("user up", timeout=WAIT_MS)
     victim.locator(".dot").click()
     page.click("#kill")
-    expect(victim).to_have_class("user down", timeout=WAIT_MS)
+    expect(victim).to_have_class("user down chosen", timeout=WAIT_MS)
     keep(page, "room-killed")
-    expect(victim).to_have_class("user up", timeout=WAIT_MS)
+    expect(victim).to_have_class("user up chosen", timeout=WAIT_MS)
     expect(page.locator("#events")).to_contain_text("user-2 came back (start 2)", timeout=WAIT_MS)
     page.click("#freeze")
-    expect(victim).to_have_class("user paused", timeout=WAIT_MS)
+    expect(victim).to_have_class("user paused chosen", timeout=WAIT_MS)
     expect(page.locator("#status")).to_have_text(JUDGED, timeout=WAIT_MS)
     expect(page.locator("#final")).to_have_text("5 of 5")
     keep(page, "room-finished")
@@ -158,7 +158,8 @@ def test_a_users_own_page_hides_its_values_and_fits_every_screen(
         page, wrong = opened(browser, served.address, **options)
         expect(page.locator("#status")).to_have_text("finished", timeout=WAIT_MS)
         expect(page.locator("[data-peer=user-2] td").nth(2)).not_to_have_text("0")
-        expect(page.locator("#exposed")).to_contain_text("of the promised", timeout=WAIT_MS)
+        expect(page.locator("#promise")).to_contain_text("promised", timeout=WAIT_MS)
+        expect(page.locator("#growth .line")).to_have_count(1)
         expect(page.locator("#values")).to_have_text("hidden: start the page with --values to see your own")
         keep(page, f"mine-{look}")
         assert fits(page) and wrong == []
@@ -187,4 +188,22 @@ def test_a_finished_run_is_judged_and_its_estimate_converges(browser: Browser, t
         keep(page, f"room-{look}")
         assert fits(page) and wrong == []
         page.close()
+    assert served.close() == 0
+
+
+def test_a_hidden_run_shows_rounds_and_who_takes_part_but_no_holder(browser: Browser, tmp_path: Path) -> None:
+    timing = {"handoff_timeout_s": 3.0, "lease_s": 5.0, "linger_s": 1.0}
+    task, rounds = {"kind": "mean", "lower": 0.0, "upper": 1.0}, {"beat_ms": 50.0}
+    plan = make_plan(4, topology="complete", path="hidden", steps=30, timing=timing, task=task, anonymous=rounds)
+    (tmp_path / "plan.toml").write_text(dump(plan))
+    served = Served("run", str(tmp_path / "plan.toml"), "--out", str(tmp_path / "run"), "--watch", "--json")
+    page, wrong = opened(browser, served.address, **LOOKS["phone"])
+    expect(page.locator("#rounds")).to_have_text(re.compile(r"^[1-9]"), timeout=WAIT_MS)
+    expect(page.locator("#roll")).to_have_text("4 of 4")
+    expect(page.locator("#status")).to_have_text(JUDGED, timeout=WAIT_MS)
+    expect(page.locator("#found")).to_have_text(re.compile(r"\d"))
+    assert page.locator("#token, .hop, #curve").count() == 0
+    keep(page, "room-hidden")
+    assert fits(page) and wrong == []
+    page.close()
     assert served.close() == 0

@@ -154,9 +154,13 @@ def test_a_token_taken_up_again_moves_the_room_back_and_its_lost_branch_does_not
     assert [event.text for event in picture["events"]] == said
 
 
+def hidden(plan: Plan) -> Plan:
+    return replace(plan, walk=replace(plan.walk, path="hidden"))
+
+
 def test_a_hidden_path_shows_neither_holder_nor_hops() -> None:
     plan = plan_of("complete", 20)
-    room = Room(replace(plan, rounds={}))  # whatever its rounds are like
+    room = Room(hidden(plan))
     room.read(ring_walk(5), 0.0)
     room.read([], 1.0)
     assert (room.picture()["holder"], room.picture()["trail"]) == (None, [])
@@ -167,12 +171,14 @@ def call(counter: int, step: int) -> Record:
 
 
 def test_a_hidden_walk_shows_rounds_and_attendance() -> None:
-    room = Room(replace(plan_of("complete", 20), rounds={}))
+    room = Room(hidden(plan_of("complete", 20)))
     assert room.picture()["rounds"] == 0 and room.picture()["roll"] == [0, 1, 2, 3]
     room.read([("u0", call(1, 3)), ("u1", call(1, 3)), ("u1", call(2, 4))], 0.0)
     room.read([("u2", line("attendance", users=["u0", "u2"]))], 1.0)
     picture = room.picture()
     assert (picture["rounds"], picture["step"], picture["roll"]) == (2, 4, [0, 2])
+    room.read([("u0", call(3, 21))], 2.0)
+    assert room.picture()["step"] == 20, "the last round's number is one further"
     plain = Room(plan_of()).picture()
     assert plain["rounds"] is None and plain["roll"] is None
 
@@ -186,7 +192,7 @@ def test_my_page_of_a_hidden_walk_does_not_tell_a_neighbour_when_i_held_the_toke
     ]
     seen = {}
     for values in (False, True):
-        mine = Mine(replace(plan_of("complete", 20), rounds={}), "u1", values=values)
+        mine = Mine(hidden(plan_of("complete", 20)), "u1", values=values)
         for record in records:
             mine.take(record)
         seen[values] = mine.picture()
