@@ -69,18 +69,12 @@ class Inviter:
                 await asyncio.wait_for(self._over.wait(), wait_s)
             except TimeoutError:
                 missing = ", ".join(sorted(self._to_serve))
-                raise InvitationError(f"{missing}: not joined after {wait_s:.0f} s; invite again") from None
-            finally:
-                self._dismiss()
+                self._fail(InvitationError(f"{missing}: not joined after {wait_s:.0f} s; invite again"))
+            finally:  # a server ends with its last connection: nobody waits for a plan that will not come
+                self._fail(InvitationError("the inviting machine ended the invitation; invite again"))
         if self._failed is not None:
             raise self._failed
         return self._signed.result()
-
-    def _dismiss(self) -> None:
-        """Nobody waits for a plan that will not come: a server ends with its last connection."""
-        if not self._signed.done():
-            self._signed.set_exception(InvitationError("this invitation is over"))
-            self._signed.exception()  # it need not have been waited for
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._unproved += 1
@@ -111,7 +105,11 @@ class Inviter:
             await _send(writer, channel.seal(msgspec.json.encode(Reply(error=str(error)))))
             return
         await self._sign_when_complete()
-        public = await asyncio.shield(self._signed)
+        try:
+            public = await asyncio.shield(self._signed)
+        except UserError as error:
+            await _send(writer, channel.seal(msgspec.json.encode(Reply(error=str(error)))))
+            return
         files = {file: (public / file).read_text() for file in PUBLIC}
         await _send(writer, channel.seal(msgspec.json.encode(Reply(files=files))))
         self._to_serve.discard(name)
@@ -125,7 +123,13 @@ class Inviter:
             self._fail(InvitationError(f"{WRONG_CODES} attempts with wrong codes: invite again, with a new code"))
 
     def _fail(self, error: UserError) -> None:
+        """The first failure counts, and is told to everybody who waits; after the last plan was sent there is none."""
+        if self._over.is_set():
+            return
         self._failed = error
+        if not self._signed.done():
+            self._signed.set_exception(error)
+            self._signed.exception()  # it need not have been waited for
         self._over.set()
 
     def _admit(self, text: str) -> str:
@@ -150,7 +154,7 @@ class Inviter:
             public = sign(self._plan, list(self._cards.values()), self._out)
         except UserError as error:
             self._fail(error)
-            raise InvitationError(str(error)) from None
+            return
         self._signed.set_result(public)
         if not self._to_serve:
             self._over.set()

@@ -249,7 +249,7 @@ def test_the_dialogue_of_an_invitation(shell: dict[str, str], tmp_path: Path) ->
             (tmp_path / name).mkdir()
             (tmp_path / name / "mine.csv").write_text("7.5\n")
             line = lines["bert"].replace("bert", name).replace(shown[1], code)
-            return play(f"{line} --at {at}", tmp_path / name, shell)
+            return play(f"{line} --at {at} --port 70{FRIENDS[name]}", tmp_path / name, shell)
 
         with ThreadPoolExecutor() as pool:
             joined = list(pool.map(join, FRIENDS))

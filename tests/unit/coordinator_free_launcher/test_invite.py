@@ -18,6 +18,7 @@ from coordinator_free_launcher.identity import invite as invitations
 from coordinator_free_launcher.identity.channel import InvitationError, Opening, new_code
 from coordinator_free_launcher.identity.enrol import accept, keygen
 from coordinator_free_launcher.identity.invite import HELLO_MAX, WRONG_CODES, Joining, invite
+from network_dp.errors import UserError
 from network_dp.plan_reader import from_dict
 
 NAMES = ("anna", "bert", "carl")
@@ -79,7 +80,7 @@ class Running:
     def _run(self, out: Path, wait_s: float) -> None:
         try:
             invite(plan(), "1111-2222", out, self.listener, wait_s=wait_s, say=self.said.append)
-        except InvitationError as error:
+        except UserError as error:
             self.error = error
 
 
@@ -199,10 +200,28 @@ def test_a_message_thrown_back_at_its_sender_opens_nothing() -> None:
 def test_an_invitation_that_is_not_completed_ends_for_everybody(tmp_path: Path) -> None:
     running = Running(tmp_path / "signed", wait_s=1.0)
     began = time.monotonic()
-    with pytest.raises(InvitationError, match="hung up"):
+    with pytest.raises(InvitationError, match="bert, carl: not joined after 1 s; invite again"):
         joined(running.at, "1111-2222", keygen("anna", "127.0.0.1:7000", tmp_path / "anna"), tmp_path / "public")
     running.thread.join(20.0)
     assert time.monotonic() - began < 15.0 and "bert, carl: not joined after 1 s" in str(running.error)
+
+
+def test_cards_that_cannot_be_signed_together_are_told_to_everybody(tmp_path: Path) -> None:
+    running = Running(tmp_path / "signed")
+    said: list[str] = []
+
+    def take_part(card: Path) -> None:
+        with pytest.raises(InvitationError, match="addresses must differ") as refused:
+            joined(running.at, "1111-2222", card, tmp_path / "public")
+        said.append(str(refused.value))
+
+    cards = [keygen(name, "127.0.0.1:7000", tmp_path / name) for name in NAMES]
+    threads = [threading.Thread(target=take_part, args=(card,)) for card in cards]
+    for thread in threads:
+        thread.start()
+    for thread in [*threads, running.thread]:
+        thread.join(20.0)
+    assert len(said) == 3
 
 
 def test_bytes_that_drip_in_do_not_make_a_joiner_wait_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
