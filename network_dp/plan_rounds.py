@@ -34,7 +34,7 @@ def check_rounds(plan: Plan) -> None:
         raise PlanError(
             f"rounds.colluders = {rounds.colluders}: of {plan.n} users fewer than {LEAST_CROWD} are left to hide among"
         )
-    least = max(rounds.colluders + LEAST_CROWD, plan.majority)
+    least = max(rounds.colluders + LEAST_CROWD, (plan.n + 3) // 2)  # any two rounds share two users: see node's lives
     if walk.min_live < least:
         raise PlanError(f"walk.min_live = {walk.min_live}: {wish} needs at least {least} users in every round")
     least_ms = plan.task.dimension / NUMBERS_PER_MS

@@ -32,7 +32,7 @@ class Sizes:
     @property
     def message_bytes_max(self) -> int:
         batch = (self.n + 1) * (BATCH * POINT_BYTES + _USER.size)
-        return 2 * self.block_bytes + self.n * _MEMBER.size + batch + _OVERHEAD_BYTES
+        return 2 * self.block_bytes + 2 * self.n * _MEMBER.size + batch + _OVERHEAD_BYTES
 
 
 class RoundsCodec:
@@ -51,9 +51,17 @@ class RoundsCodec:
         message = pb.RoundRequest(serial=serial)
         message.context.MergeFromString(self._context)
         match request:
-            case Block(life, counter, promised, accepted, data, news):
+            case Block(life, counter, promised, accepted, data, news, met):
                 message.block.MergeFrom(
-                    pb.Block(life=life, counter=counter, promised=promised, accepted=accepted, data=data, news=news)
+                    pb.Block(
+                        life=life,
+                        counter=counter,
+                        promised=promised,
+                        accepted=accepted,
+                        data=data,
+                        news=news,
+                        met=met,
+                    )
                 )
             case Shuffle(batch):
                 message.batch.MergeFrom(_batch_out(batch))
@@ -114,8 +122,12 @@ class RoundsCodec:
             _whole(message.accepted),
             self._sized(message.data),
             self._sized(message.news),
+            message.met,
         )
-        if len(block.life) != LIFE_BYTES or (block.counter == 0) != (not block.data) or (block.data and block.news):
+        if len(block.met) not in (0, self._sizes.n * LIFE_BYTES):
+            raise WireError("a table of lives of the wrong size")
+        beside = block.news or block.met
+        if len(block.life) != LIFE_BYTES or (block.counter == 0) != (not block.data) or (block.data and beside):
             raise WireError("neither a block nor a wish to take part")
         return block
 

@@ -35,7 +35,8 @@ class Evidence:
         self._in_one_round = in_one_round
         self._shape = (1, _TOKEN_BYTES + COUNT_BYTES) if in_one_round else (STEPS, _TOKEN_BYTES)
         self._blocks: dict[tuple[int, bytes, int, bytes, int], bytes] = {}
-        self._said: dict[Key, bytes] = {}
+        self._said: dict[Key, tuple[int, bytes]] = {}
+        self._heard: set[bytes] = set()
         self._tokens: dict[bytes, Key] = {}
         self._lists: dict[Any, Key] = {}
         self._noises: set[int] = set()
@@ -75,10 +76,18 @@ class Evidence:
         key = speech.epoch, speech.step
         require(disk.said == state.spoke, f"u{user} says what is not in its journal")
         require(speech.epoch >= disk.promised, f"u{user} speaks in an epoch that it gave up")
-        said = self._said.setdefault(key, state.spoke)
+        _, said = self._said.setdefault(key, (user, state.spoke))
         require(said == state.spoke, f"u{user}: another token for step {speech.step}: noise drawn twice")
         if speech.kind is Kind.TOKEN and np.frombuffer(disk.out, np.int64).any():
             require(self._tokens.setdefault(disk.out, key) == key, f"u{user}: a token taken up without fresh noise")
+
+    def heard(self, total: bytes) -> None:
+        """A sum that somebody gets."""
+        self._heard.add(total)
+
+    def forget(self, user: int) -> None:
+        """An older disk takes this user's place: what it said in blocks that never came to a sum, nobody knows."""
+        self._said = {key: one for key, one in self._said.items() if one[0] != user or one[1] in self._heard}
 
     def labels(self, state: State) -> None:
         for (epoch, number), batch in state.batches.items():

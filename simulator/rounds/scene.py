@@ -14,7 +14,7 @@ from node.protocols.rounds.pads import Pads
 from node.protocols.rounds.speech import size_of
 from node.protocols.rounds.state import COUNT_BYTES, Context
 
-USERS, STEPS = 5, 6
+USERS, STEPS = 6, 6
 BEAT_S, BLOCK_S, LEASE = 0.02, 0.3, 10
 ATTEMPTS = 200
 _NAMES = tuple(f"u{user}" for user in range(USERS))

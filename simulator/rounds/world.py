@@ -32,6 +32,7 @@ from node.protocols.rounds.effects import (
     Tick,
     Turn,
 )
+from node.protocols.rounds.lives import incarnation
 from node.protocols.rounds.messages import Answer, Block, Outcome
 from node.protocols.rounds.state import Durable, Inputs, State
 from simulator.faults.evidence import ViolationError
@@ -64,7 +65,7 @@ class World:
         self._dice = Dice(source)
         self.now, self.events, self._serial = 0.0, 0, 0
         self._queue: list[tuple[float, int, Callable[..., None], tuple[Any, ...]]] = []
-        self.quorum = source.choice((3, 3, 4))
+        self.quorum = source.choice((4, 4, 5))
         self._shufflers = source.choice((2, 3))
         self._in_one_round = in_one_round
         self.evidence = Evidence(self.quorum, in_one_round)
@@ -75,8 +76,10 @@ class World:
         self._backups: list[tuple[Durable, int]] = [(Durable(), 0)] * USERS
         self.states: list[State | None] = [None] * USERS
         self.gone: set[int] = set()
+        self.rejoined: set[int] = set()
         self._lives = [0] * USERS  # processes so far
         self._incarnations = [0] * USERS  # as the disk counts them
+        self._attended = [0] * USERS  # the last incarnation that had a sum
         self._contexts: list[Any] = [None] * USERS
         self._calls: dict[int, tuple[int, int, int, Any, int]] = {}  # ticket -> who, its life, attempt, request, whom
         self._called_at = [0.0] * USERS
@@ -131,9 +134,14 @@ class World:
         for user in range(USERS):
             self._die(user)
 
+    def _enough_without_one(self) -> bool:
+        """Can the rest go on? Whose disk was lost gives no share of a masked sum."""
+        away = len(self.gone | self.rejoined) if self._in_one_round else len(self.gone)
+        return USERS - away > self.quorum
+
     def _lose_holder(self) -> None:
         """Whoever has the token, or else anybody, is gone for good."""
-        if self.quorum > USERS - 1 or self.gone:
+        if self.gone or not self._enough_without_one():
             return
         holders = [
             user for user, state in enumerate(self.states) if state and (state.opened or state.mine > state.heard)
@@ -144,16 +152,19 @@ class World:
         self.states[user] = None
 
     def _back_up(self) -> None:
-        """Somebody's disk is copied; after its next crash but one the copy takes the disk's place."""
+        """Somebody's disk is copied; after it took part in a round of a later life the copy takes the disk's place."""
         user = self._random.randrange(USERS)
         self._backups[user] = (self.disks[user], self._incarnations[user])
         self.at(self.now + self._random.random(), self._die, user)
         self.at(self.now + 3.0 + self._random.random(), self._restore, user)
 
     def _restore(self, user: int) -> None:
-        if self._incarnations[user] > self._backups[user][1] + 1 and not self.disks[user].final:
+        late = self._attended[user] > self._backups[user][1] and not self.disks[user].final
+        if late and (user in self.gone or self._enough_without_one()):
             self._say(f"u{user} gets an old disk")
             self._die(user)
+            self.rejoined.add(user)
+            self.evidence.forget(user)
             self.disks[user], self._incarnations[user] = self._backups[user]
 
     # ---- processes --------------------------------------------------------------------------------------------
@@ -236,6 +247,8 @@ class World:
                     self.evidence.leaves(user, state, disk, request, self.now, self._called_at[user])
                 self._send(user, peer, attempt, request)
             case Reply(ticket, answer):
+                if isinstance(answer, Outcome) and answer.total:
+                    self._summed(ticket, answer.total)
                 if ticket in self._calls:
                     self._transmit(user, self._calls[ticket][0], lambda: self._answer(ticket, answer))
             case Compute(payload, index, visit):
@@ -249,6 +262,13 @@ class World:
                 self._die(user)
                 if code == OLD_DISK:
                     self.disks[user] = Durable(rejoined=True)
+
+    def _summed(self, ticket: int, total: bytes) -> None:
+        """Everybody on the roll has answered, and remembers who was there."""
+        self.evidence.heard(total)
+        if ticket in self._calls:
+            asker, _, _, block, _ = self._calls[ticket]
+            self._attended[asker] = max(self._attended[asker], incarnation(block.life))
 
     def _send(self, user: int, peer: int, attempt: int, request: Any) -> None:
         self._serial += 1

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from node.protocols.rounds import masked
+from node.protocols.rounds import lives, masked
 from node.protocols.rounds.effects import Effect, Reply
 from node.protocols.rounds.hearing import hear, promise
 from node.protocols.rounds.messages import Block, Call, Outcome
 from node.protocols.rounds.pads import LIFE_BYTES
 from node.protocols.rounds.speech import words
-from node.protocols.rounds.state import Adding, Context, Inputs, State, Step, Waiting, incarnation
+from node.protocols.rounds.state import Adding, Context, Inputs, State, Step, Waiting
 
 ROTATE = 256  # calls until the duty goes to the next user
 
@@ -22,12 +22,20 @@ def elsewhere(state: State, adder: int, *, old: bool = False) -> Outcome:
 
 def received(ctx: Context, state: State, peer: int, ticket: int, block: Block, inputs: Inputs) -> Step:
     """A block, or a user that wants to take part. Who has not the duty says who has."""
-    if len(block.life) != LIFE_BYTES or len(block.data) not in (0, ctx.block_bytes) or state.durable.final:
+    sized = len(block.data) in (0, ctx.block_bytes) and len(block.met) in (0, ctx.n * LIFE_BYTES)
+    if len(block.life) != LIFE_BYTES or not sized or state.durable.final:
         return state, [Reply(ticket, elsewhere(state, state.adder))]
     if _is_old(state, peer, block):
         return state, [Reply(ticket, elsewhere(state, state.adder, old=True))]
     if state.adder != ctx.me:
         return state, [Reply(ticket, elsewhere(state, state.adder))]
+    state, turned_away = _learned(ctx, state, block.met)
+    state, effects = _admitted(ctx, state, peer, ticket, block, inputs)
+    return state, [*turned_away, *effects]
+
+
+def _admitted(ctx: Context, state: State, peer: int, ticket: int, block: Block, inputs: Inputs) -> Step:
+    """It waits for the open round to end, or for the next one to begin."""
     before, adding, call = state.heard, state.adding, state.adding.call
     asked = call is not None and block.counter == call.counter and call.roll.get(peer) == block.life and block.data
     one = Waiting(ticket, block.life, block.promised, block.accepted, block.data if asked else None)
@@ -44,12 +52,22 @@ def received(ctx: Context, state: State, peer: int, ticket: int, block: Block, i
     return state, []
 
 
-def _is_old(state: State, peer: int, block: Block) -> bool:
+def _is_old(state: State, peer: int, one: Block | Waiting) -> bool:
     """Was a later life of this user met, so that this one runs from an old disk? One that knows it has no vote."""
-    met = state.met.get(peer)
-    if met is None or met == block.life or not block.promised:
-        return False
-    return incarnation(block.life) <= incarnation(met)
+    return one.promised > 0 and lives.is_old(state.durable.met, peer, one.life)
+
+
+def _learned(ctx: Context, state: State, met: bytes) -> Step:
+    """Somebody brings what it remembers. Who waits, and runs from an old disk by it, waits no longer."""
+    known = lives.later(state.durable.met, met)
+    if known == state.durable.met:
+        return state, []
+    state = state._replace(durable=state.durable._replace(met=known))
+    old = {user: one for user, one in state.adding.waiting.items() if _is_old(state, user, one)}
+    waiting = {user: one for user, one in state.adding.waiting.items() if user not in old}
+    answer = elsewhere(state, ctx.me, old=True)
+    state = state._replace(adding=state.adding._replace(waiting=waiting))
+    return state, [Reply(one.ticket, answer) for one in old.values()]
 
 
 def due(ctx: Context, state: State, inputs: Inputs) -> Step:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from node.protocols.exits import DONE, OLD_DISK, STALLED
-from node.protocols.rounds import adder, lists, masked, view_lines, visit
+from node.protocols.rounds import adder, lists, lives, masked, view_lines, visit
 from node.protocols.rounds.effects import (
     Answered,
     Begin,
@@ -129,7 +129,8 @@ def _begin(ctx: Context, state: State, inputs: Inputs) -> Step:
 def _attend(state: State) -> Step:
     """Ask the adder to be on its next roll."""
     state = state._replace(attempt=state.attempt + 1, call=None, send_at=None, spoke=b"")
-    return state, [Send(state.adder, state.attempt, Block(state.life, 0, *_votes(state), b"", state.news))]
+    wish = Block(state.life, 0, *_votes(state), b"", state.news, state.durable.met)
+    return state, [Send(state.adder, state.attempt, wish)]
 
 
 def _votes(state: State) -> tuple[int, int]:
@@ -207,7 +208,8 @@ def _outcome(ctx: Context, state: State, peer: int, answer: Outcome | None, inpu
 
 def _new_roll(ctx: Context, state: State, roll: Mapping[int, bytes], inputs: Inputs) -> Step:
     users = tuple(sorted(roll))
-    state = lists.follow(state._replace(met={**state.met, **roll}), roll)
+    met = lives.later(state.durable.met, lives.table(ctx.n, roll))
+    state = lists.follow(state._replace(durable=state.durable._replace(met=met)), roll)
     if users == state.logged:
         return state, []
     return state._replace(logged=users), [Log(view_lines.attendance(ctx, users, inputs))]

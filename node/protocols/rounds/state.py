@@ -31,7 +31,8 @@ class Durable(NamedTuple):
 
     ``epoch``, ``to_step``: of the message that this user has to say until it hears it; ``said`` is its bytes, ``out``
     the token in it. ``line``: of the view log, for visit number ``visits``. ``rejoined``: the disk was lost or old, so
-    this user has no vote, and opens no token up to epoch ``barrier`` (0: it has not heard yet where the others are)."""
+    this user has no vote, and opens no token up to epoch ``barrier`` (0: it has not heard yet where the others are).
+    ``met``: the latest life of each user on any roll (``lives``)."""
 
     promised: int = FIRST_EPOCH
     epoch: int = 0
@@ -45,6 +46,7 @@ class Durable(NamedTuple):
     line: str = ""
     rejoined: bool = False
     barrier: int = 0
+    met: bytes = b""
 
 
 def changes(before: Durable, after: Durable) -> dict[str, Any]:
@@ -217,7 +219,6 @@ class State(NamedTuple):
     batches: Mapping[Key, Batch] = {}  # epoch and number -> finished labels
     label_at: float = 0.0  # then missing labels are asked for, or begun, again
     tries: int = 0
-    met: Mapping[int, bytes] = {}  # user -> its latest life on any roll
     adding: Adding = Adding()
     disk_at: float = 0.0  # a full disk is not tried again before
     stop_at: float | None = None
@@ -241,11 +242,6 @@ class State(NamedTuple):
 
 
 Step = tuple[State, list[Effect]]
-
-
-def incarnation(life: bytes) -> int:
-    """How often the process was started, as its life says."""
-    return int.from_bytes(life[: LIFE_BYTES // 2], "big")
 
 
 def new_life(ctx: Context, inputs: Inputs) -> bytes:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from node.protocols.rounds import adder, lists, machine, masked, visit
+from node.protocols.rounds import adder, lists, lives, machine, masked, visit
 from node.protocols.rounds.effects import Begin, Persist
 from node.protocols.rounds.pads import Pads
 from node.protocols.rounds.state import Durable
@@ -81,6 +81,19 @@ def test_noise_drawn_twice_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(machine, "step", wrong)
     _found("drawn twice", 200)
+
+
+def test_lives_forgotten_when_everybody_was_down_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An old disk comes back, and nobody remembers: its user draws noise again."""
+
+    def trouble(world: World) -> None:
+        world.at(0.3, world._back_up)
+        world.at(3.2, world._all_down)
+
+    monkeypatch.setattr(World, "_plan_trouble", trouble)
+    World(17).run()
+    monkeypatch.setattr(lives, "is_old", lambda met, user, life: False)
+    _found("drawn twice", 10, first=12)
 
 
 def test_a_token_taken_up_without_fresh_noise_is_found(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -51,6 +51,7 @@ def test_a_large_step_needs_no_contraction() -> None:
         (text(users=3), "fewer than 3 are left"),
         (text(rounds="colluders = 3"), "fewer than 3 are left"),
         (text(walk="steps = 40\nmin_live = 3"), "at least 4"),
+        (text(walk="steps = 40\nmin_live = 4", users=7), "at least 5"),
         (text(walk='steps = 40\nprotocol = "masked_sum"'), "one round"),
         (text(walk='protocol = "masked_sum"', task='kind = "sgd"\nfeatures = 3\nstep_size = 1.0'), "adds up"),
         (text(rounds="beat_ms = 1.0").replace("hidden", "known"), "only a plan"),

@@ -26,6 +26,7 @@ from node.protocols.rounds.effects import (
     Tick,
     Turn,
 )
+from node.protocols.rounds.lives import table
 from node.protocols.rounds.messages import Answer, Batch, Block, Call, Outcome, Request, Shuffle, Taken, Want
 from node.protocols.rounds.speech import Kind, Speech, encoded, size_of
 from node.protocols.rounds.state import Context, Durable, Inputs, State, new_life
@@ -39,7 +40,7 @@ SIZE = size_of(8 * Counter.dimension)
 
 
 def user(me: int, incarnation: int = 1) -> Context:
-    return context(me, PRIVATE[me], PUBLIC, 3, 2, incarnation)
+    return context(me, PRIVATE[me], PUBLIC, 4, 2, incarnation)
 
 
 def begun(ctx: Context, durable: Durable | None = None) -> State:
@@ -50,7 +51,7 @@ def message(kind: Kind, epoch: int, step: int, body: bytes = b"") -> bytes:
     return encoded(Speech(kind, epoch, step, body), "run", SIZE)
 
 
-def outcome(state: State, total: bytes, **votes: int | bool) -> Answered[Request, Answer]:
+def outcome(state: State, total: bytes, **votes: int | bool | Call) -> Answered[Request, Answer]:
     told = Outcome(total, None, 0, b"", 0, 0, 0, 0, False, False)._replace(**votes)
     return Answered(0, state.attempt, Block(b"", 1, 0, 0, b"", b""), told)
 
@@ -64,9 +65,9 @@ def test_a_result_is_final_only_when_a_sum_shows_a_majority_that_accepted_it() -
     state, effects = machine.step(ctx, state, outcome(state, message(Kind.RESULT, 1, STEPS + 1, RESULT)), INPUTS)
     assert state.durable.accepted == 1 and not state.durable.final and isinstance(effects[0], Persist)
     blank = bytes(8 * SIZE)
-    state, _ = machine.step(ctx, state, outcome(state, blank, accepted=1, accepts=2), INPUTS)
+    state, _ = machine.step(ctx, state, outcome(state, blank, accepted=1, accepts=3), INPUTS)
     assert not state.durable.final
-    state, effects = machine.step(ctx, state, outcome(state, blank, accepted=1, accepts=3), INPUTS)
+    state, effects = machine.step(ctx, state, outcome(state, blank, accepted=1, accepts=4), INPUTS)
     assert state.durable.final and any(isinstance(effect, Finished) and effect.token == RESULT for effect in effects)
 
 
@@ -85,17 +86,17 @@ def test_who_asked_says_the_result_that_was_accepted_and_not_its_own_token() -> 
     state, _ = machine.step(ctx, state, outcome(state, message(Kind.RESULT, 1, STEPS + 1, RESULT)), INPUTS)
     state = state._replace(bid=9, durable=state.durable._replace(promised=9))
     blank = bytes(8 * SIZE)
-    state, _ = machine.step(ctx, state, outcome(state, blank, promised=9, promises=2, accepted=1), INPUTS)
+    state, _ = machine.step(ctx, state, outcome(state, blank, promised=9, promises=3, accepted=1), INPUTS)
     assert state.durable.epoch == 1
-    state, effects = machine.step(ctx, state, outcome(state, blank, promised=9, promises=3, accepted=1), INPUTS)
+    state, effects = machine.step(ctx, state, outcome(state, blank, promised=9, promises=4, accepted=1), INPUTS)
     assert state.durable.said == message(Kind.RESULT, 9, STEPS + 1, RESULT) and isinstance(effects[0], Persist)
 
 
 def test_an_old_disk_is_told_so_and_ends() -> None:
     ctx = user(0)
     state = begun(ctx)
-    lives = {2: new_life(user(2, 7), INPUTS)}
-    state = state._replace(met=lives, adder=0)
+    met = table(USERS, {2: new_life(user(2, 7), INPUTS)})
+    state = state._replace(durable=state.durable._replace(met=met), adder=0)
     wish = Block(new_life(user(2, 3), INPUTS), 0, 1, 0, b"", b"")
     _, effects = machine.step(ctx, state, Received(2, 1, wish), INPUTS)
     (reply,) = [effect for effect in effects if isinstance(effect, Reply)]
@@ -106,6 +107,44 @@ def test_an_old_disk_is_told_so_and_ends() -> None:
     assert [effect.code for effect in effects if isinstance(effect, Stop)] == [exits.OLD_DISK]
     _, effects = machine.step(ctx, state, Received(2, 2, wish._replace(promised=0)), INPUTS)
     assert not any(isinstance(effect, Reply) and effect.answer.old for effect in effects)  # it knows, and has no vote
+
+
+def test_who_joins_tells_that_a_user_who_waits_runs_from_an_old_disk() -> None:
+    """The adder itself has forgotten all, or was away then; a block that came for the open round is not added."""
+    ctx, state = user(0), begun(user(0))
+    theirs = Block(new_life(user(2, 3), INPUTS), 0, 1, 0, b"", b"")
+    state, effects = machine.step(ctx, state, Received(2, 1, theirs), INPUTS)
+    assert not effects
+    met = table(USERS, {2: new_life(user(2, 7), INPUTS)})
+    wish = Block(new_life(user(3), INPUTS), 0, 1, 0, b"", b"", met)
+    state, effects = machine.step(ctx, state, Received(3, 2, wish), INPUTS)
+    assert isinstance(effects[0], Persist) and effects[0].changes == {"met": met}
+    (reply,) = [effect for effect in effects if isinstance(effect, Reply)]
+    assert reply.ticket == 1 and reply.answer.old and state.adding.waiting.keys() == {3}
+    state, effects = machine.step(ctx, state, Received(3, 3, wish._replace(met=b"short")), INPUTS)
+    assert isinstance(effects[-1], Reply) and state.durable.met == met
+
+
+def test_the_lives_of_a_roll_are_journaled_before_the_block_for_it_leaves() -> None:
+    ctx = user(1)
+    state = begun(ctx)
+    roll = {peer: new_life(user(peer, 2), INPUTS) for peer in range(USERS)} | {1: state.life}
+    state, effects = machine.step(ctx, state, outcome(state, b"", call=Call(0, 1, roll)), INPUTS)
+    assert isinstance(effects[0], Persist) and effects[0].changes == {"met": table(USERS, roll)}
+    assert not any(isinstance(effect, Send) for effect in effects) and state.call is not None
+    earlier = roll | {2: new_life(user(2, 1), INPUTS)}
+    state, effects = machine.step(ctx, state, outcome(state, b"", call=Call(0, 2, earlier)), INPUTS)
+    assert state.durable.met == table(USERS, roll)  # the latest is what counts
+
+
+@pytest.mark.parametrize("short", [1, 2])
+def test_nobody_answers_a_call_for_fewer_than_the_crowd_that_the_promise_counts_on(short: int) -> None:
+    """However the adder came to it: a smaller crowd would hide the holder less well than the plan says."""
+    ctx = replace(user(1), quorum=5)
+    state = begun(ctx)
+    roll = {peer: new_life(user(peer), INPUTS) for peer in range(USERS - short)} | {1: state.life}
+    state, _ = machine.step(ctx, state, outcome(state, b"", call=Call(0, 1, roll)), INPUTS)
+    assert (state.call is None) == (len(roll) < 5)
 
 
 def test_a_user_without_memory_opens_no_token_of_the_epoch_it_came_back_to() -> None:
