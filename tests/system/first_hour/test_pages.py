@@ -115,8 +115,10 @@ def three_runs(shell: dict[str, str], tmp_path_factory: pytest.TempPathFactory) 
         (folder / "people" / f"{name}.csv").write_text("hours\n0.42\n")
     new = "network-dp plan new --data people --column hours --lower 0 --upper 1"
     play(f"{new} --epsilon 1 --topology complete --steps 60 --out plan.toml", folder, shell)
-    for number in (1, 2, 3):
-        play(f"network-dp run plan.toml --data people --ledgers off --out run-{number}", folder, shell)
+    play("network-dp provision plan.toml --data people --ledgers off --out run-1", folder, shell)
+    another = "sed -i.bak s/run_number\\ =\\ 1/run_number\\ =\\ $n/ run-$n/plan.toml run-$n/users/*/plan.toml"
+    play(f"for n in 2 3; do cp -r run-1 run-$n; {another}; done", folder, shell)
+    play("for n in 1 2 3; do network-dp launch run-$n; done", folder, shell)
     shutil.copytree(folder / "run-1", folder / "run")
     for name in ("ann", "bob"):
         play(f"network-dp export run/users/{name}/state/view.jsonl --out {name}.jsonl", folder, shell)
