@@ -113,7 +113,7 @@ def _command(words: tuple[str, ...], command: Any, context: Any) -> str:
     usage = " ".join([*words, "[OPTIONS]", *(param.metavar or param.name.upper() for param in arguments)])
     lines = [f"## {' '.join(words[1:])}\n", f"    {usage}\n", f"{command.help}\n"]
     if arguments or options:
-        lines += ["| | default | |", "|---|---|---|"]
+        lines += ["| argument, option | default | meaning |", "|---|---|---|"]
         lines += [f"| `{param.metavar or param.name.upper()}` | | {_cell(param.help)} |" for param in arguments]
         lines += [f"| {_names(param)} | {_default(param)} | {_cell(param.help)} |" for param in options]
     return "\n".join(lines) + "\n"

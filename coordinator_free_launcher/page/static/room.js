@@ -49,7 +49,7 @@ function stage(picture, hidden) {
   places = picture.places
     ? picture.places.map(([x, y]) => [GRAPH[0] * x, GRAPH[1] * y])
     : picture.names.map((_, i) => [radius * Math.sin((2 * Math.PI * i) / n), -radius * Math.cos((2 * Math.PI * i) / n)]);
-  const drawing = svg("svg", { id: "stage", viewBox: "-240 -200 480 400", role: "img", "aria-label": "users and token" });
+  const drawing = svg("svg", { id: "stage", class: n > LABELS ? "crowd" : "", viewBox: "-240 -200 480 400", role: "img", "aria-label": "users and token" });
   for (const [u, v] of picture.edges) drawing.append(line("ring", u, v));
   if (!picture.drawn) drawing.append(svg("circle", { class: "ring", r: radius }));
   if (hidden) drawing.append(...beat(radius));
@@ -194,8 +194,8 @@ export function drawRoom(view, picture, fresh) {
   const up = picture.statuses.filter((one) => one === "up").length;
   text("step", `${number(picture.step, 9)} of ${number(picture.total, 9)}`);
   text("speed", picture.verdict ? "–" : number(picture.hops_per_second));
-  text("alive", `${up} of ${picture.here}`);
-  text("final", `${picture.final} of ${picture.here}`);
+  text("alive", `${number(up, 9)} of ${number(picture.here, 9)}`);
+  text("final", `${number(picture.final, 9)} of ${number(picture.here, 9)}`);
   const roll = picture.roll === null ? null : new Set(picture.roll);
   document.querySelectorAll(".user").forEach((one, i) => {
     const look = `user ${picture.statuses[i]}${roll && !roll.has(i) ? " absent" : ""}${one.dataset.user === chosen ? " chosen" : ""}`;

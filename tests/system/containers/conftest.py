@@ -193,11 +193,13 @@ class MakeProject:
         self._made.append(Project(f"ndp-test-{secrets.token_hex(4)}", folder, plan, **options))
         return self._made[-1]
 
-    def __call__(self, plan: Plan, *, binary: tuple[str, ...] = ("docker", "compose")) -> Project:
+    def __call__(
+        self, plan: Plan, *, binary: tuple[str, ...] = ("docker", "compose"), pages_from: int | None = None
+    ) -> Project:
         """A project with a file written for this plan."""
         project = self._add(container_plan(plan), binary=binary)
         (project.folder / "plan.toml").write_text(dump(project.plan))
-        (project.folder / "compose.yaml").write_text(compose_file(project.plan))
+        (project.folder / "compose.yaml").write_text(compose_file(project.plan, pages_from=pages_from))
         return project
 
     def of_repository(self) -> Project:

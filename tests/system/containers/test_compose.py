@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
+import socket
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 pytestmark = [pytest.mark.containers, pytest.mark.slow, pytest.mark.timeout(900)]
@@ -170,6 +173,27 @@ def test_a_container_sees_only_its_own_user_and_can_do_little(walking: Any) -> N
     assert not seen["root_writable"]
     assert seen["outside"] != "reached"
     assert int(seen["memory"]) == 256 * 2**20
+
+
+def test_a_users_page_is_served_from_its_own_disk_alone(make_project: Any, make_plan: Any, until: Any) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    project = make_project(make_plan(3, walk=LONG), pages_from=port)
+    project.up()
+    project.compose("up", "-d", "--no-build", "user-0-page")
+    said: list[str] = []
+
+    def served() -> bool:
+        said[:] = re.findall(rf"http://127\.0\.0\.1:{port}/\S+/", project.compose("logs", "user-0-page"))
+        return bool(said)
+
+    until("an address in the log", served, 60.0)
+    with httpx.stream("GET", said[0] + "events", timeout=60.0) as answer:
+        lines = (json.loads(text.removeprefix("data: ")) for text in answer.iter_lines() if text)
+        picture = next(found for found in lines if found.get("visits"))
+    assert (picture["user"], picture["running"], picture["values"]) == ("user-0", True, None)
+    ids = project.containers()
+    assert not _networks_of(ids["user-0-page"]) & _networks_of(ids["user-1"])
 
 
 def test_the_health_service_makes_a_container_healthy(walking: Any, until: Any) -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,7 @@ import pytest
 from typer.testing import CliRunner
 
 from coordinator_free_launcher.cli.app import app
-from coordinator_free_launcher.page.server import BODY_BYTES, STREAMS, Page, is_this_machine
+from coordinator_free_launcher.page.server import BODY_BYTES, POLL_S, REST, STREAMS, Page, is_this_machine
 
 STATIC = Path(__file__).parents[4] / "coordinator_free_launcher" / "page" / "static"
 
@@ -99,6 +101,34 @@ def test_a_button_must_come_from_this_page_and_say_what_it_means(page: Page, ask
         assert press(wrong) == 403
     assert press({"user": "x" * BODY_BYTES, "what": "kill"}) == 413
     assert asked == [("u1", "kill")]
+
+
+class Heavy:
+    """A picture that takes long to draw."""
+
+    report = None
+
+    def __init__(self) -> None:
+        self.looks: list[float] = []
+
+    def poll(self, now: float) -> dict[str, Any]:
+        until = time.thread_time() + 0.05
+        while time.thread_time() < until:
+            pass
+        self.looks.append(now)
+        return {}
+
+
+def test_a_picture_that_takes_long_is_drawn_seldom() -> None:
+    source = Heavy()
+    page = Page(source)
+    page.start()
+    deadline = time.monotonic() + 20.0
+    while len(source.looks) < 4 and time.monotonic() < deadline:
+        time.sleep(0.05)
+    page.close()
+    apart = [later - earlier for earlier, later in pairwise(source.looks)]
+    assert min(apart) > 0.05 * (1 + REST) * 0.9 > POLL_S
 
 
 def test_no_script_of_the_page_makes_markup_of_a_text_or_asks_another_machine() -> None:
