@@ -7,6 +7,7 @@ from html import escape
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from analyzer.report.figures import circle, figure
 from analyzer.report.svg import Axes, heat, number
@@ -14,50 +15,69 @@ from analyzer.run import Analysis
 from network_dp.graph_promise import promised_matrix
 from network_dp.topology import Graph
 
+Floats = NDArray[np.float64]
+
 _DRAWN_USERS: Final = 60
-_CHOICES: Final = 16  # users for each of whom there is a picture
+_EDGES: Final = "edges-between-peers"
 
 
 def seen_of_one(analysis: Analysis) -> str:
-    """The graph, coloured by how much each user saw of one of them: of the one of whom most was seen."""
+    """The graph, coloured by how much each user saw of one of them, on the walked path and as promised before it: first
+    of the user of whom most was seen, then of any other that a reader opens."""
     numbers, plan = analysis.privacy, analysis.run.plan
-    if numbers.epsilon is None or numbers.worst is None or not plan.topology.listed:
-        return ""
-    if plan.n > _DRAWN_USERS:
+    if numbers.epsilon is None or numbers.worst is None or not plan.topology.listed or plan.n > _DRAWN_USERS:
         return ""
     assert isinstance(plan.topology, Graph)
-    first, most = numbers.worst[0], float(np.nanmax(np.where(np.isfinite(numbers.epsilon), numbers.epsilon, 0.0)))
-    body = _picture(analysis, plan.topology, first, most)
-    others = [user for user in range(plan.n) if user != first] if plan.n <= _CHOICES else []
-    if others:
-        each = "".join(f"<details><summary>of {escape(plan.names[user])}</summary>{{}}</details>" for user in others)
-        body += "<details><summary>Of another user</summary>"
-        body += each.format(*(_picture(analysis, plan.topology, user, most) for user in others)) + "</details>"
-    told = f"What each user could learn about {plan.names[first]} (black) on the path that was walked: warmer is more."
+    views = [("on the path that was walked", numbers.epsilon)]
+    before = promised_matrix(plan)
+    if before is not None:
+        views.append(("as promised before the run", before))
+    first = numbers.worst[0]
+    order = [first, *(user for user in range(plan.n) if user != first)]
+    pictures = [_pictures(analysis, plan.topology, user, views, drawn=user != first) for user in order]
+    each = (
+        f"<details><summary>of {escape(plan.names[user])}</summary>{body}</details>"
+        for user, body in zip(order[1:], pictures[1:], strict=True)
+    )
+    body = f"{pictures[0]}<details><summary>Of another user</summary>{''.join(each)}</details>"
+    told = f"What each user could learn about {plan.names[first]} (black): warmer is more."
     return figure("Who saw most of one user", body, told)
 
 
-def _picture(analysis: Analysis, graph: Graph, user: int, most: float) -> str:
-    epsilon, name = analysis.privacy.epsilon, analysis.run.logs.name
-    assert epsilon is not None
+def _pictures(analysis: Analysis, graph: Graph, user: int, views: list[tuple[str, Floats]], *, drawn: bool) -> str:
+    """One for each view, of one scale each; the edges are in the page once."""
+    name, found = analysis.run.logs.name, []
+    for number_of, (when, epsilon) in enumerate(views):
+        most = float(np.nanmax(np.where(np.isfinite(epsilon), epsilon, 0.0)))
+        edges = f'<use href="#{_EDGES}"/>' if drawn or number_of else f'<g id="{_EDGES}">{_edges(graph)}</g>'
+        others = np.where(np.arange(graph.n_users) == user, -1.0, epsilon[user])
+        label = f"What users saw of {escape(name(user))} {when}: {escape(name(int(others.argmax())))} saw most"
+        svg = f'<svg class="square" viewBox="20 20 360 360" role="img" aria-label="{label}">'
+        found.append(f"{svg}{edges}{_users(analysis, user, epsilon[user], most)}</svg><p>{label}.</p>")
+    return "".join(found)
+
+
+def _edges(graph: Graph) -> str:
     place, marks = circle(graph.n_users), []
     for a, peers in enumerate(graph.peers):
         for b in (peer for peer in peers if peer > a):
             (x0, y0), (x1, y1) = place[a], place[b]
             marks.append(f'<line class="curve trace" x1="{x0:.1f}" y1="{y0:.1f}" x2="{x1:.1f}" y2="{y1:.1f}"/>')
-    shares = np.where(np.isfinite(epsilon[user]), epsilon[user] / max(most, 1e-300), 1.0)
-    for v, (x, y) in enumerate(place):
-        red, green, blue, _ = heat(np.array([shares[v]]))[0].tolist()
+    return "".join(marks)
+
+
+def _users(analysis: Analysis, user: int, row: Floats, most: float) -> str:
+    name, marks = analysis.run.logs.name, []
+    shares = np.where(np.isfinite(row), row / max(most, 1e-300), 1.0)
+    for v, (x, y) in enumerate(circle(len(row))):
         if v == user:
-            marks.append(
-                f'<circle class="node" cx="{x:.1f}" cy="{y:.1f}" r="8"><title>{escape(name(v))}</title></circle>'
-            )
-            continue
-        tip = f"{escape(name(v))}: ε {number(float(epsilon[user, v]))}"
-        fill = f'style="fill:rgb({red},{green},{blue})"'
-        marks.append(f'<circle {fill} cx="{x:.1f}" cy="{y:.1f}" r="9"><title>{tip}</title></circle>')
-    label = f'role="img" aria-label="What users saw of {escape(name(user))}"'
-    return f'<svg class="square" viewBox="20 20 360 360" {label}>{"".join(marks)}</svg>'
+            mark = f'class="node" cx="{x:.1f}" cy="{y:.1f}" r="8"><title>{escape(name(v))}</title>'
+        else:
+            red, green, blue, _ = heat(np.array([shares[v]]))[0].tolist()
+            tip = f"{escape(name(v))}: ε {number(float(row[v]))}"
+            mark = f'style="fill:rgb({red},{green},{blue})" cx="{x:.1f}" cy="{y:.1f}" r="9"><title>{tip}</title>'
+        marks.append(f"<circle {mark}</circle>")
+    return "".join(marks)
 
 
 def by_distance(analysis: Analysis) -> str:

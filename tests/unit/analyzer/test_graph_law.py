@@ -84,7 +84,10 @@ def test_the_report_draws_the_graph_and_epsilon_against_distance(tmp_path: Path)
     write_run(tmp_path, graph_text(), 1, Faults(choose=by_weights()))
     (analysis,) = analyze_runs([tmp_path]).runs
     drawn = page(analysis)
-    assert drawn.count("What users saw of user-") == 5  # of the most exposed, and of each other on demand
+    for user in range(5):  # of the most exposed, and of each other on demand
+        for when in ("on the path that was walked", "as promised before the run"):
+            assert f"What users saw of user-{user} {when}: user-" in drawn
+    assert drawn.count('id="edges-between-peers"') == 1 and drawn.count('<use href="#edges-between-peers"/>') == 9
     assert "Epsilon against distance" in drawn and "promised before the run, worst pair" in drawn
     assert "for the worst pair of users anywhere in the graph" in drawn
 
