@@ -9,7 +9,7 @@ first-passage kernel and every moment (THEORY.md#graph-pairs). A hypercube of 2^
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -107,6 +107,24 @@ class Promise:
             if progress is not None:
                 progress(done, len(pairs))
         return by_class[self.classes]
+
+    def to_colluders(
+        self,
+        observers: Collection[int],
+        sigma: float,
+        sensitivity: float,
+        delta: float,
+        progress: Progress | None = None,
+    ) -> Floats:
+        """epsilon[u] of every user against these observers together, 0 for themselves."""
+        found = np.zeros(len(self.classes))
+        for u in range(len(found)):
+            if u not in observers:
+                exposed = graph_walk.prepare(self._task, *self._law, u, observers, self._n_steps, self._released)
+                found[u] = exposed.epsilon(sigma, sensitivity, delta)
+            if progress is not None:
+                progress(u + 1, len(found))
+        return found
 
     def worst(self, sigma: float, sensitivity: float, delta: float, distance: int = 1) -> Pair:
         """The pair that loses most, of those at least `distance` hops apart; nearer users are trusted."""

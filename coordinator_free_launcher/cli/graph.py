@@ -66,6 +66,7 @@ def graph(
     delta: Annotated[float, typer.Option(callback=finite, help="delta of (epsilon, delta)-DP.")] = 1e-6,
     epsilon: EpsilonOption = None,
     distance: DistanceOption = 1,
+    colluders: Annotated[str, typer.Option(help="Also: what each user loses to these together: a,b,c.")] = "",
     released: Annotated[
         bool, typer.Option("--released", help="Everybody gets the result, not just its holder.")
     ] = False,
@@ -97,6 +98,8 @@ def graph(
     length = steps or 20 * len(made.peers)
     question = Question(task, weights, length, sigma, sensitivity, delta, released, distance)  # type: ignore[arg-type]
     facts = _facts(made, question, epsilon, advise, quiet=as_json)
+    if colluders:
+        facts["colluders"] = _colluders(made, question, [name.strip() for name in colluders.split(",")], as_json)
     if out is not None:
         out.write_text(_csv(made))
         facts["edges_file"] = str(out)
@@ -182,6 +185,21 @@ def _bounded_facts(made: PeerGraph, question: Question, epsilon: float | None, q
         needed = bounds.sigma(epsilon, question.sensitivity, question.delta, question.distance)
         facts["calibrated"] = {"epsilon": epsilon, "sigma": needed, "distance": question.distance}
     return facts
+
+
+def _colluders(made: PeerGraph, question: Question, together: list[str], quiet: bool) -> dict[str, Any]:
+    """What every other user loses to some that pool what they see."""
+    for name in together:
+        if name not in made.names:
+            raise typer.BadParameter(f"--colluders: {name} is no user of this graph")
+    import numpy as np
+
+    observers = sorted({made.names.index(name) for name in together})
+    noise = question.sigma, question.sensitivity, question.delta
+    with _Bar("users", quiet) as step:
+        losses = question.promise(made.peers).to_colluders(observers, *noise, progress=step)
+    order = [int(u) for u in np.argsort(-losses, kind="stable") if u not in observers]
+    return {"together": together, "losses": [{"target": made.names[u], "epsilon": float(losses[u])} for u in order]}
 
 
 def _by_distance(promise: Promise, matrix: Any) -> list[dict[str, float]]:
@@ -275,6 +293,9 @@ def _show(facts: dict[str, Any]) -> None:
         console.print(
             "Of so many users only the worst pairs are bounded: no edge is looked for, and nothing is coloured."
         )
+    if "colluders" in facts:
+        most = ", ".join(f"{x['target']} ({x['epsilon']:.3g})" for x in facts["colluders"]["losses"][:SHOWN])
+        console.print(f"To {', '.join(facts['colluders']['together'])} together lose most: {most}.")
     if "calibrated" in facts:
         found = facts["calibrated"]
         console.print(f"Least sigma for epsilon = {found['epsilon']:g} of every pair{whom}: {found['sigma']:.4g}.")

@@ -49,6 +49,20 @@ def test_the_edge_to_add_lowers_what_is_lost() -> None:
     assert ask("complete", "--users", "4", "--steps", "10")["advice"] is None  # there is no edge to add
 
 
+def test_what_colluders_learn_together_is_that_of_the_set() -> None:
+    facts = ask("path", "--users", "4", "--steps", "20", "--no-advise", "--colluders", "user-1,user-3")
+    peers = adjacency(generate("path", 4))
+    p, pi = metropolis(peers), stationary(peers)
+    together = facts["colluders"]
+    assert isinstance(together, dict) and {x["target"] for x in together["losses"]} == {"user-0", "user-2"}
+    for line in together["losses"]:
+        target = int(line["target"].removeprefix("user-"))
+        alone = graph_walk.epsilon("sum", p, pi, target, [1, 3], 20, 4.0, 1.0, 1e-6)
+        matrix = facts["matrix"]
+        assert isinstance(matrix, list)
+        assert line["epsilon"] == alone > max(matrix[target][1], matrix[target][3])
+
+
 def test_the_tables_say_whom_the_promise_is_for() -> None:
     arguments = ["graph", "grid", "--users", "6", "--steps", "20", "--distance", "2", "--epsilon", "1", "--no-advise"]
     result = CliRunner().invoke(app, arguments)
@@ -77,6 +91,7 @@ def test_of_many_users_the_worst_pair_is_bounded() -> None:
         (("path", "--task", "mean"), "task"),
         (("star", "--distance", "3"), "no two users are 3 hops apart"),
         (("path", "--sigma", "nan"), "finite"),
+        (("path", "--users", "4", "--steps", "5", "--no-advise", "--colluders", "eve"), "eve is no user"),
         (("star", "--users", "2600"), "at most 2500 users"),
         (
             ("path", "--users", "4", "--steps", "5", "--no-advise", "--draw", "/nowhere/x.png"),
