@@ -5,6 +5,7 @@ Run by mkdocs (mkdocs.yml). Both references are made from the code at every buil
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,12 +20,16 @@ from coordinator_free_launcher.cli.app import app
 
 REPOSITORY: Final = Path(__file__).parents[2]
 CLI, PYTHON = "reference/cli.md", "reference/python.md"
+#: The pure library: a page each.
+MODULES: Final = tuple(
+    f"network_dp.{path.stem}" for path in sorted((REPOSITORY / "network_dp").glob("*.py")) if path.stem != "__init__"
+)
 DIAGRAMS: Final = "diagrams.css"
 
 #: Section -> pages, in the order in which a newcomer needs them. What is not named here comes under "More".
 SECTIONS: Final = {
     "Tutorial": "index TUTORIAL PLAIN_WORDS",
-    "How to": "DATA CHOOSING BUDGETS LAN WATCH DEPLOY TASKS MODELS ANALYZER FAQ",
+    "How to": "DATA CHOOSING BUDGETS LIBRARY LAN WATCH DEPLOY TASKS MODELS ANALYZER FAQ",
     "Reference": "PLAN reference/cli reference/python PROTOCOL",
     "Explanation": "THEORY THREAT_MODEL ARCHITECTURE FIGURES BENCHMARKS",
     "Glossary": "GLOSSARY",
@@ -42,6 +47,7 @@ def on_config(config: Any) -> Any:
     named = {page for pages in sections.values() for page in pages}
     if rest := sorted(there - named):
         nav.append({"More": rest})
+    nav.append({"Modules": [page_of(module) for module in MODULES]})
     for title, folder in FOLDERS.items():
         nav.append({title: [f"{folder}/{path.name}" for path in sorted((docs / folder).glob("*.md"))]})
     config.nav = nav
@@ -53,6 +59,7 @@ def on_files(files: Files, config: Any) -> Files:
     readme = (REPOSITORY / "README.md").read_text()
     looks = Path(__file__).with_name(DIAGRAMS).read_text()
     pages = (("index.md", home(readme)), (CLI, command_reference()), (PYTHON, python_reference()), (DIAGRAMS, looks))
+    pages += tuple((page_of(module), f"# {module}\n\n::: {module}\n") for module in MODULES)
     for path, text in pages:
         files.append(File.generated(config, path, content=text))
     return files
@@ -134,7 +141,8 @@ def _cell(text: str | None) -> str:
 
 def python_reference() -> str:
     """What ``import network_dp`` offers, and the pure functions behind it, from their docstrings."""
-    return """# Python
+    return (
+        """# Python
 
 ```python
 import network_dp as ndp
@@ -160,4 +168,24 @@ import network_dp as ndp
 
 ::: network_dp.plan_reader
     options: {show_root_heading: true, members: [parse, load, from_dict, dump]}
+
+## All modules
+
+Examples are in [The library](../LIBRARY.md).
+
 """
+        + "\n".join(f"* [`{module}`](../{page_of(module)}): {first_line(module)}" for module in MODULES)
+        + "\n"
+    )
+
+
+def page_of(module: str) -> str:
+    return f"reference/{module.replace('.', '/')}.md"
+
+
+def first_line(module: str) -> str:
+    """What a module says of itself first."""
+    path = REPOSITORY / Path(*module.split(".")).with_suffix(".py")
+    said = ast.get_docstring(ast.parse(path.read_text()))
+    assert said is not None, f"{module} says nothing of itself"
+    return said.split("\n")[0]

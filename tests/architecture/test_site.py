@@ -72,6 +72,15 @@ def test_the_references_are_made_from_the_code(site: Path) -> None:
 
 
 @pytest.mark.slow
+def test_every_module_of_the_library_has_a_page(site: Path) -> None:
+    for path in (ROOT / "network_dp").glob("*.py"):
+        if path.stem != "__init__":
+            page = (site / "reference" / "network_dp" / path.stem).with_suffix(".html").read_text()
+            for name in re.findall(r"^(?:def|class) ([A-Za-z]\w*)", path.read_text(), re.MULTILINE):
+                assert f'id="network_dp.{path.stem}.{name}"' in page, (path.stem, name)
+
+
+@pytest.mark.slow
 def test_diagrams_are_drawn_and_named_blocks_are_blocks(site: Path) -> None:
     """Nothing in a browser draws Mermaid without a network, and a fence with a name is none to the site's Markdown."""
     protocol = (ROOT / "docs" / "PROTOCOL.md").read_text()

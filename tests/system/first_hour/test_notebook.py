@@ -10,6 +10,7 @@ import pytest
 
 pytestmark = [pytest.mark.process, pytest.mark.slow]
 
+NOTEBOOKS = Path(__file__).parents[3] / "examples" / "notebooks"
 CELLS = (
     "import numpy as np, pandas as pd, network_dp as ndp",
     "parts = {f'user-{i}': pd.Series([30 + i, 40 + i]) for i in range(6)}\n"
@@ -28,3 +29,15 @@ def test_a_notebook_runs_from_top_to_bottom(tmp_path: Path) -> None:
     assert shown["text/html"].startswith("<table>") and "mean" in shown["text/plain"]
     assert "image/png" in book.cells[2].outputs[-1]["data"]
     assert (tmp_path / "out" / "mean" / "report.html").exists()
+
+
+@pytest.mark.parametrize("name", ["accountant", "run", "audit"])
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_the_notebooks_of_the_examples_run_from_top_to_bottom(name: str, tmp_path: Path) -> None:
+    book = nbformat.read(NOTEBOOKS / f"{name}.ipynb", as_version=4)
+    assert not any(cell.get("outputs") for cell in book.cells)  # kept without what they print
+    nbclient.NotebookClient(book, timeout=250, resources={"metadata": {"path": str(tmp_path)}}).execute()
+
+
+def test_no_notebook_is_left_out() -> None:
+    assert {path.stem for path in NOTEBOOKS.glob("*.ipynb")} == {"accountant", "run", "audit"}

@@ -59,7 +59,7 @@ ELSEWHERE = {
 
 FOR_USERS = ("docs/TUTORIAL.md", "docs/TASKS.md", "README.md")
 ON_RUNS = ("docs/ANALYZER.md", "docs/BUDGETS.md", "docs/DEPLOY.md")
-EXPERIMENTS = ("docs/FIGURES.md", "docs/GRAPHS.md", "docs/MODELS.md")
+EXPERIMENTS = ("docs/FIGURES.md", "docs/GRAPHS.md", "docs/LIBRARY.md", "docs/MODELS.md")
 FOR_THREE = "docs/LAN.md"
 
 
