@@ -11,6 +11,7 @@ PYTEST := $(BIN)/python -m pytest -q
 SPREAD := --numprocesses auto --maxprocesses 4
 REAL := (slow or process) and not full and not containers and not hosts
 MACHINES := (containers or hosts) and not full
+MACHINE_TESTS := tests/system/containers tests/system/hosts
 PROTO_VENV := .venv-proto
 LOCK_VENV := .venv-lock
 LOCK := $(LOCK_VENV)/bin/uv pip compile --quiet --upgrade --universal --python-version 3.11 --fork-strategy fewest \
@@ -46,10 +47,10 @@ format: $(STAMP)
 
 # Tests of one file stay together where they share processes; containers and hosts share one engine and one kernel.
 # Real processes on a busy machine may be late: what fails here runs once more by itself, and both outcomes are shown.
-AGAIN := $(PYTEST) --last-failed --last-failed-no-failures none
+AGAIN := echo "Once more, one after the other; what passes now is a race to look at:"; $(PYTEST) --verbosity=1 --last-failed --last-failed-no-failures none
 test: test-fast ## everything but the long versions; fast tests first
-	$(PYTEST) $(SPREAD) --dist loadfile -m "$(REAL)" || $(AGAIN) -m "$(REAL)"
-	$(PYTEST) -m "$(MACHINES)" || $(AGAIN) -m "$(MACHINES)"
+	$(PYTEST) $(SPREAD) --dist loadfile -m "$(REAL)" || { $(AGAIN) -m "$(REAL)"; }
+	$(PYTEST) -m "$(MACHINES)" $(MACHINE_TESTS) || { $(AGAIN) -m "$(MACHINES)" $(MACHINE_TESTS); }
 
 test-fast: $(STAMP) ## only the fast tests
 	$(PYTEST) $(SPREAD) --dist worksteal -m "not slow and not process and not full and not containers and not hosts"

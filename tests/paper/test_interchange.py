@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import opendp.prelude as dp
 import pytest
+from opendp.mod import enable_features
 
 from network_dp import gaussian, guarantee, interchange
 from network_dp.guarantee import Guarantee
@@ -23,7 +23,7 @@ def test_dp_accounting_computes_on_with_it(times: int) -> None:
 
 
 def test_opendp_reads_the_same_profile() -> None:
-    dp.enable_features("contrib", "honest-but-curious")
+    enable_features("contrib", "honest-but-curious")
     profile = interchange.to_opendp(EXACT)
     for epsilon in (0.1, 1.0, 3.0):
         exact = gaussian.delta(MU, epsilon)

@@ -10,11 +10,14 @@ from collections.abc import Callable
 from fractions import Fraction
 
 import numpy as np
-import opendp.prelude as dp
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from opendp.domains import atom_domain, vector_domain
+from opendp.measurements import make_gaussian, make_laplace
+from opendp.metrics import l1_distance, l2_distance
+from opendp.mod import enable_features
 from scipy.stats import chi2_contingency, chisquare, norm
 
 from node.noise import SeededSource, SystemSource, discrete_gaussian, discrete_laplace
@@ -127,10 +130,10 @@ def test_the_system_source_gives_the_same_law() -> None:
 @pytest.mark.parametrize("scale", [0.5, 3.0, 1e4, 2.0**30, 2.0**40])
 @pytest.mark.parametrize("kind", ["gaussian", "laplace"])
 def test_same_law_as_opendp(kind: str, scale: float) -> None:
-    dp.enable_features("contrib")
-    metric = dp.l2_distance(T="f64") if kind == "gaussian" else dp.l1_distance(T="i64")
-    space = dp.vector_domain(dp.atom_domain(T="i64")), metric
-    make = dp.m.make_gaussian if kind == "gaussian" else dp.m.make_laplace
+    enable_features("contrib")
+    metric = l2_distance(T="f64") if kind == "gaussian" else l1_distance(T="i64")
+    space = vector_domain(atom_domain(T="i64")), metric
+    make = make_gaussian if kind == "gaussian" else make_laplace
     theirs = np.array(make(*space, scale=scale)([0] * 20_000))
     ours = {"gaussian": discrete_gaussian, "laplace": discrete_laplace}[kind](scale, 20_000, SeededSource(b"o"))
     edges = np.unique(np.round(np.linspace(-3 * scale, 3 * scale, 25)).astype(np.int64))
