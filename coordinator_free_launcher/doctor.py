@@ -22,7 +22,8 @@ from cryptography import x509
 from coordinator_free_launcher.identity.certificates import IdentityError, certificate_pem, host_of, user_dns, user_name
 from network_dp.plan import User
 from node.app import moved
-from node.config import Bundle, read_bundle, spki_pin
+from node.config import Bundle, read_bundle
+from node.pins import pin_of
 from node.wire.v1 import peer_pb2 as pb
 from node.wire.v1 import peer_pb2_grpc
 
@@ -160,7 +161,7 @@ def _served(bundle: Bundle, index: int, address: str, answer_s: float) -> x509.C
 def _certificate(bundle: Bundle, index: int, address: str, answer_s: float) -> str:
     user = bundle.public.plan.users[index]
     certificate = _served(bundle, index, address, answer_s)
-    shown = spki_pin(certificate)
+    shown = pin_of(certificate)
     if shown != user.key:
         raise _IllError("certificate", *_wrong_key(bundle, user, certificate, shown, address))
     now, soon = datetime.now(UTC), certificate.not_valid_after_utc
@@ -199,7 +200,7 @@ def _status(bundle: Bundle, index: int, address: str, answer_s: float) -> str:
     """Same plan, same time? Asked on the certificate shown there, renewed or not: its key was checked before."""
     name = bundle.public.plan.names[index]
     shown = _served(bundle, index, address, answer_s)
-    if spki_pin(shown) != bundle.public.plan.users[index].key:
+    if pin_of(shown) != bundle.public.plan.users[index].key:
         raise _IllError("certificate", f"{name} changed its key while being looked at", "run the doctor again")
     credentials = grpc.ssl_channel_credentials(certificate_pem(shown), bundle.key_pem, bundle.certificate_pem)
     options = [

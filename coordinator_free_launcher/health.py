@@ -13,8 +13,9 @@ from typing import Final
 import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from coordinator_free_launcher.identity.bundle import DNS_SUFFIX, read_node_file
+from coordinator_free_launcher.identity.bundle import read_node_file
 from network_dp.plan_reader import load
+from node.pins import DNS_SUFFIX
 
 ANSWER_S: Final = 5.0
 #: Where a server that listens everywhere is reached from its own machine.

@@ -45,26 +45,12 @@ def expected_contributions(plan: Plan) -> float:
     steps, n = plan.total_steps, plan.n
     most = float(steps)
     if caps.contributions is not None:
-        most = n * _mean_capped(steps, 1.0 / n, caps.contributions)
+        most = n * utility.mean_capped(steps, 1.0 / n, caps.contributions)
     if caps.edge is not None:
         # Every ordered pair of users is drawn with probability 1/n^2 per step; hops to oneself are not capped.
-        to_others = n * (n - 1) * _mean_capped(steps, 1.0 / n**2, caps.edge)
+        to_others = n * (n - 1) * utility.mean_capped(steps, 1.0 / n**2, caps.edge)
         most = min(most, to_others + steps / n)
     return most
-
-
-def _mean_capped(trials: int, p: float, cap: int) -> float:
-    """E min(X, cap), X ~ Binomial(trials, p); what lies ten deviations out is left away."""
-    mean, reach = trials * p, 10.0 * math.sqrt(trials * p * (1.0 - p)) + 20.0
-    if cap >= mean + reach:
-        return mean
-    first, last = max(0, math.floor(mean - reach)), min(trials, math.ceil(mean + reach))
-    log_p, log_q, log_all = math.log(p), math.log1p(-p), math.lgamma(trials + 1)
-    return math.fsum(
-        min(x, cap)
-        * math.exp(log_all - math.lgamma(x + 1) - math.lgamma(trials - x + 1) + x * log_p + (trials - x) * log_q)
-        for x in range(first, last + 1)
-    )
 
 
 def _noise_std(plan: Plan) -> float:

@@ -82,20 +82,25 @@ def mean_std(
     )
     if topology == "ring":
         return noise / (n_users * (n_rounds or 1))
-    contributions = expected_contributions(n_users, n_steps or 0, cap)
+    steps = n_steps or 0
+    contributions = float(steps) if cap is None else n_users * mean_capped(steps, 1 / n_users, cap)
     if contributions == 0:
         return math.inf
     return math.hypot(noise / contributions, value_std / math.sqrt(contributions))
 
 
-def expected_contributions(n_users: int, n_steps: int, cap: int | None = None) -> float:
-    """Expected number of real contributions in T uniform steps when each user makes at most `cap`."""
-    if cap is None:
-        return float(n_steps)
-    from scipy.stats import binom
-
-    # E min(X, cap) = sum over k < cap of P(X > k)
-    return n_users * float(sum(binom.sf(k, n_steps, 1 / n_users) for k in range(cap)))
+def mean_capped(trials: int, p: float, cap: int) -> float:
+    """E min(X, cap), X ~ Binomial(trials, p); what lies ten deviations out is left away."""
+    mean, reach = trials * p, 10.0 * math.sqrt(trials * p * (1.0 - p)) + 20.0
+    if cap >= mean + reach:
+        return mean
+    first, last = max(0, math.floor(mean - reach)), min(trials, math.ceil(mean + reach))
+    log_p, log_q, log_all = math.log(p), math.log1p(-p), math.lgamma(trials + 1)
+    return math.fsum(
+        min(x, cap)
+        * math.exp(log_all - math.lgamma(x + 1) - math.lgamma(trials - x + 1) + x * log_p + (trials - x) * log_q)
+        for x in range(first, last + 1)
+    )
 
 
 def histogram_std(

@@ -35,7 +35,7 @@ from node.protocols.walk.values import Token
 from node.rounds import Rounds
 from node.runtime import Runtime
 from node.storage import in_step, result_file, rounds_records
-from node.storage.journal import Journal
+from node.storage.journal import LONG_BYTES, Journal
 from node.storage.records import RecordCodec
 from node.storage.rounds_records import ROUNDS
 from node.storage.store import Store
@@ -66,7 +66,6 @@ log = logging.getLogger("node")
 
 GRACE_S = 0.3
 WARM_CHANNELS = 16  # connections kept open to peers met before
-LONG_TOKEN_BYTES = 1 << 16
 AHEAD, AHEAD_RING = 2, 3  # noises: one visit of a ring may need several (ADR 13)
 SLOW_NOISE_BYTES = 1 << 22  # from here on a token's noise takes longer to draw than peers should wait for an answer
 CROWD = 200  # among more users a peer is seldom met again, and every open connection costs both ends memory
@@ -163,7 +162,7 @@ def _walk(
     frame = Frame(plan.run_id, plan.hash)
     ledger = ctx.rule.blank_ledger(ctx.n)
     token_bytes = len(Token(task.initial(source), 0, 0, 0, ledger).encode())
-    if token_bytes > LONG_TOKEN_BYTES:
+    if token_bytes > LONG_BYTES:
         keep_long_blocks()
     journal.make_room(token_bytes)
     view_log = _view_log(bundle, ctx.log_values, closing)

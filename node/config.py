@@ -20,13 +20,13 @@ from network_dp.plan import Plan, PlanError, User
 from network_dp.plan_reader import parse
 from network_dp.untrusted import FormatError, read_text, toml
 from node.errors import BundleError, LostDiskError
+from node.pins import pin_of
 from node.protocols.rounds import state as rounds
 from node.protocols.rounds.pads import Pads
 from node.protocols.rounds.speech import size_of
 from node.protocols.walk.state import Context, Worker
 from node.worker import BoundTask
 
-DNS_SUFFIX = ".users.network-dp.invalid"
 LEAST_LEASE = 8  # rounds
 _PEM = re.compile(rb"-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----\n?", re.DOTALL)
 
@@ -56,12 +56,6 @@ class Bundle:
     state: Path
     round_key: bytes = b""  # X25519, where the plan has anonymous rounds
     ledger: Path | None = None
-
-
-def spki_pin(certificate: x509.Certificate) -> str:
-    """SHA-256 of the public key (SubjectPublicKeyInfo, DER), hex."""
-    data = certificate.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
-    return hashlib.sha256(data).hexdigest()
 
 
 def _read(path: Path) -> str:
@@ -160,7 +154,7 @@ def _check_identity(bundle: Bundle) -> None:
         raise BundleError(f"{bundle.folder}: key.pem or cert.pem cannot be read ({error})") from None
     pinned = bundle.public.plan.users[bundle.me].key
     own = key.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
-    if spki_pin(certificate) != pinned or hashlib.sha256(own).hexdigest() != pinned:
+    if pin_of(certificate) != pinned or hashlib.sha256(own).hexdigest() != pinned:
         raise BundleError(f"{bundle.folder}: key.pem and cert.pem are not the key the plan pins for {bundle.name}")
     if certificate.not_valid_after_utc <= datetime.now(UTC):
         ended = certificate.not_valid_after_utc.isoformat(timespec="seconds")

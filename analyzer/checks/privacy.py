@@ -79,9 +79,8 @@ def skipped(run: Run) -> frozenset[int]:
     """Ring: users that the accepted branch jumped over at least once."""
     plan, rows = run.plan, run.lineage.received[run.lineage.accepted]
     held = frozenset(run.logs.visits["step"][rows[rows >= 0]].tolist())
-    start = plan.index(plan.walk.starter)
     missed = (position for position in range(1, plan.total_steps + 1) if position not in held)
-    return frozenset((start + position - 1) % plan.n for position in missed)
+    return frozenset(user for position in missed for user in plan.topology.passed_by(position - 1, position + 1))
 
 
 def measure(run: Run, colluders: Sequence[int] = (), max_colluders: int = 1) -> Privacy:

@@ -30,7 +30,6 @@ from network_dp.plan import Plan, PlanError
 from network_dp.untrusted import read_text, toml
 
 PUBLIC: Final = ("plan.toml", "certificates.pem", "ca.pem")
-DNS_SUFFIX: Final = ".users.network-dp.invalid"  # NAME + this: the name in a certificate that a sender demands
 DATA_SUFFIXES: Final = (".csv", ".npy", ".jsonl")
 
 

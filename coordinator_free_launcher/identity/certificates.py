@@ -9,7 +9,6 @@ sender trusts the receiver's certificate and no other.
 
 from __future__ import annotations
 
-import hashlib
 import ipaddress
 import os
 from dataclasses import dataclass
@@ -25,13 +24,12 @@ from cryptography.hazmat.primitives.serialization import (
     Encoding,
     NoEncryption,
     PrivateFormat,
-    PublicFormat,
     load_pem_private_key,
 )
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from coordinator_free_launcher.identity.bundle import DNS_SUFFIX
 from network_dp.errors import UserError
+from node.pins import DNS_SUFFIX, pin
 
 URI_PREFIX: Final = "network-dp://user/"
 VALID_DAYS: Final = 365
@@ -81,11 +79,6 @@ def read_round_key(path: Path) -> X25519PrivateKey:
     if not isinstance(key, X25519PrivateKey):
         raise IdentityError(f"{path}: not an X25519 key; make it anew")
     return key
-
-
-def pin(key: PublicKey) -> str:
-    """SHA-256 of the public key (SubjectPublicKeyInfo, DER), hex: what the plan pins."""
-    return hashlib.sha256(key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)).hexdigest()
 
 
 def certificate_key(certificate: x509.Certificate) -> PublicKey:

@@ -35,7 +35,6 @@ from coordinator_free_launcher.identity.certificates import (
     host_of,
     new_key,
     new_round_key,
-    pin,
     read_key,
     read_round_key,
     round_pin,
@@ -47,6 +46,7 @@ from coordinator_free_launcher.identity.provision import ProvisionError, publish
 from network_dp.plan import Plan
 from network_dp.plan_reader import ADDRESS_ALLOWED, HEX_32, NAME, dump, is_address, load, parse
 from network_dp.untrusted import FormatError, read_text, toml
+from node.pins import pin
 
 CARD_SCHEMA = "network-dp/card/1"
 CARD_MAX = 1 << 16  # bytes

@@ -27,7 +27,6 @@ from coordinator_free_launcher.identity.certificates import (
     host_of,
     new_key,
     new_round_key,
-    pin,
     write_key,
 )
 from coordinator_free_launcher.identity.finalise import finalise
@@ -35,6 +34,7 @@ from coordinator_free_launcher.identity.look import look
 from network_dp.ledger import FILE
 from network_dp.plan import Plan, User
 from network_dp.plan_reader import dump, load
+from node.pins import pin
 
 __all__ = ["ProvisionError", "already_provisioned", "finalise", "provision"]
 

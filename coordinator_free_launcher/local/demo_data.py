@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from coordinator_free_launcher.identity.provision import provision
 from network_dp.plan import HistogramTask, Plan, PlanError, SgdTask, SumTask
 from network_dp.untrusted import FormatError, json_table, read_text
+from node.tasks.vectors import unit_rows
 
 Array = NDArray[np.float64]
 
@@ -183,18 +184,17 @@ def _two_groups(features: int, n: int, dice: np.random.Generator) -> tuple[Array
     return x, y
 
 
-def unit_rows(features: Array, *, intercept: bool) -> Array:
+def training_rows(features: Array, *, intercept: bool) -> Array:
     """Rows with the constant appended (if wanted), scaled to norm 1: what SGD trains on (THEORY.md#sgd-rows)."""
     rows = np.column_stack([features, np.ones(len(features))]) if intercept else features
-    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
-    return np.asarray(rows / np.where(lengths > 0.0, lengths, 1.0))
+    return unit_rows(rows)
 
 
 def fit_logistic(features: Array, labels: Array, *, intercept: bool) -> Array:
     """The non-private rival: logistic regression on the same scaled rows."""
     from scipy.optimize import minimize
 
-    signed = unit_rows(features, intercept=intercept) * labels[:, None]
+    signed = training_rows(features, intercept=intercept) * labels[:, None]
 
     def loss(w: Array) -> tuple[float, Array]:
         margins = signed @ w
@@ -207,7 +207,7 @@ def fit_logistic(features: Array, labels: Array, *, intercept: bool) -> Array:
 
 def accuracy(model: Array, features: Array, labels: Array) -> float:
     """Share of rows whose label's sign the linear model finds; one weight more than features is an intercept."""
-    rows = unit_rows(features, intercept=len(model) == features.shape[1] + 1)
+    rows = training_rows(features, intercept=len(model) == features.shape[1] + 1)
     return float(np.mean(np.where(rows @ model >= 0.0, 1.0, -1.0) == np.sign(labels)))
 
 

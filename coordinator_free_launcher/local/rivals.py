@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from coordinator_free_launcher.local.demo_data import DemoData, accuracy, unit_rows
+from coordinator_free_launcher.local.demo_data import DemoData, accuracy, training_rows
 from network_dp import gaussian
 from network_dp.plan import HistogramTask, Plan, SgdTask, SumTask
 from network_dp.promise import aim
@@ -57,7 +57,7 @@ def _buckets(plan: Plan, made: DemoData, epsilon: float, dice: np.random.Generat
 def _model(plan: Plan, made: DemoData, epsilon: float, dice: np.random.Generator) -> float:
     assert isinstance(plan.task, SgdTask)
     truth = made.truth
-    signed = [unit_rows(t[:, :-1], intercept=plan.task.intercept) * t[:, -1:] for t in made.rows]
+    signed = [training_rows(t[:, :-1], intercept=plan.task.intercept) * t[:, -1:] for t in made.rows]
     moves = np.stack([rows.mean(axis=0) / 2.0 for rows in signed]).mean(axis=0)
     spread = _sigma(plan, epsilon) / math.sqrt(plan.n)
     tests, labels = np.array(truth.test_features), np.array(truth.test_labels)

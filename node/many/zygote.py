@@ -27,11 +27,12 @@ from cryptography import x509
 
 from network_dp.plan import PlanError
 from node.app import Options, run
-from node.config import Public, read_public, spki_pin
+from node.config import Public, read_public
 from node.errors import NodeError
 from node.logs import described
 from node.many.immortal import make_immortal
 from node.noise import SystemSource
+from node.pins import pin_of
 from node.protocols.walk import exits
 from node.tasks import Task, TaskError, load_table, make_task
 
@@ -173,7 +174,7 @@ def _warm_up(public: Public, task: Task) -> None:
         return  # a long token's own memory outweighs what could be shared
     for _ in range(16):
         task.draw_many(source, 4)
-        spki_pin(x509.load_pem_x509_certificate(public.certificates[0]))
+        pin_of(x509.load_pem_x509_certificate(public.certificates[0]))
         asyncio.new_event_loop().close()
     public.plan.index(public.plan.names[0])
     with tempfile.TemporaryDirectory() as folder:

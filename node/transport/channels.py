@@ -10,7 +10,8 @@ import grpc
 import grpc.aio
 from cryptography import x509
 
-from node.config import DNS_SUFFIX, Bundle, spki_pin
+from node.config import Bundle
+from node.pins import DNS_SUFFIX, pin_of
 from node.transport.codec import WireError
 
 
@@ -54,7 +55,7 @@ class Channels:
         own = user == self._bundle.me
         pem = self._bundle.certificate_pem if own else self._bundle.public.certificates[user]
         certificate = x509.load_pem_x509_certificate(pem)
-        if spki_pin(certificate) != self._bundle.public.plan.users[user].key:
+        if pin_of(certificate) != self._bundle.public.plan.users[user].key:
             raise WireError("the certificate at hand is not the key the plan pins")
         self._expiry[user] = certificate.not_valid_after_utc.timestamp()
         return self._expiry[user]

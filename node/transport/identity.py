@@ -7,7 +7,8 @@ from collections.abc import Callable
 
 from cryptography import x509
 
-from node.config import Public, spki_pin
+from node.config import Public
+from node.pins import pin_of
 
 
 class NotInPlanError(Exception):
@@ -39,7 +40,7 @@ class Directory:
     def _look_up(self, pem: bytes) -> tuple[int, float]:
         try:
             certificate = x509.load_pem_x509_certificate(pem)
-            pin = spki_pin(certificate)
+            pin = pin_of(certificate)
         except ValueError:
             raise NotInPlanError("the certificate cannot be read") from None
         if pin not in self._pins:

@@ -23,14 +23,13 @@ from coordinator_free_launcher.identity.certificates import (
     certificate_pem,
     host_of,
     new_key,
-    pin,
     read_key,
     user_dns,
     user_name,
     user_uri,
     write_key,
 )
-from node import config
+from node.pins import pin
 
 ANSWER_S = 5.0
 
@@ -131,13 +130,6 @@ def test_the_name_is_read_back_from_the_certificate(authority: Authority) -> Non
     assert user_uri("anna") == "network-dp://user/anna"
     with pytest.raises(IdentityError, match="names no user"):
         user_name(authority.certificate)
-
-
-def test_node_and_launcher_mean_the_same_names_and_pins(authority: Authority) -> None:
-    """A node imports nothing of the launcher, so the two say it twice."""
-    anna = person(authority, "anna")
-    assert user_dns("anna") == "anna" + config.DNS_SUFFIX
-    assert config.spki_pin(anna.certificate) == pin(anna.key.public_key())
 
 
 def test_renewal_keeps_the_pin(authority: Authority) -> None:

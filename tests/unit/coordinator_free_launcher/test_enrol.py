@@ -18,11 +18,12 @@ from typer.testing import CliRunner
 
 from coordinator_free_launcher.cli.errors import Commands
 from coordinator_free_launcher.cli.lan import register
-from coordinator_free_launcher.identity.certificates import IdentityError, pin, read_key, user_name
+from coordinator_free_launcher.identity.certificates import IdentityError, read_key, user_name
 from coordinator_free_launcher.identity.enrol import Card, accept, keygen, sign
 from coordinator_free_launcher.identity.provision import ProvisionError
 from network_dp.plan_reader import dump, parse
 from node.config import read_bundle
+from node.pins import pin
 
 NAMES = ("user-0", "user-1", "user-2")
 

@@ -13,7 +13,7 @@ from coordinator_free_launcher.cli.plan_template import Wish, write_plan
 from coordinator_free_launcher.identity.finalise import finalise
 from coordinator_free_launcher.local.comparison import compare
 from coordinator_free_launcher.local.demo import cells, demo_plans
-from coordinator_free_launcher.local.demo_data import accuracy, demo_data, unit_rows
+from coordinator_free_launcher.local.demo_data import accuracy, demo_data, training_rows
 from coordinator_free_launcher.local.launch import Outcome
 from coordinator_free_launcher.local.rivals import local_dp
 from coordinator_free_launcher.local.run import Judgement, LocalRun
@@ -56,7 +56,7 @@ def test_the_defaults_of_plan_new_give_an_answer(task: str) -> None:
 def simulated(plan: Plan, dice: np.random.Generator) -> float:
     """Accuracy of the model that a run on the demo's data would find."""
     made, task = demo_data(plan), plan.task
-    tables = [(unit_rows(rows[:, :-1], intercept=task.intercept), rows[:, -1]) for rows in made.rows]
+    tables = [(training_rows(rows[:, :-1], intercept=task.intercept), rows[:, -1]) for rows in made.rows]
     model, loss = np.zeros(task.dimension), loss_of(task)
     assert loss is not None
     for step, user in enumerate(dice.integers(plan.n, size=plan.total_steps), start=1):

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 from coordinator_free_launcher.cli.errors import Commands
 from coordinator_free_launcher.cli.provision import register
 from coordinator_free_launcher.identity import provision as provision_module
-from coordinator_free_launcher.identity.certificates import certificate_key, pin, read_key, user_name
+from coordinator_free_launcher.identity.certificates import certificate_key, read_key, user_name
 from coordinator_free_launcher.identity.deliver import deliver
 from coordinator_free_launcher.identity.provision import (
     ProvisionError,
@@ -26,6 +26,7 @@ from coordinator_free_launcher.identity.provision import (
     unpinned,
 )
 from network_dp.plan_reader import dump, parse
+from node.pins import pin
 
 APP = Typer(cls=Commands)
 register(APP)

@@ -40,7 +40,7 @@ def test_capped_contributions_are_the_expected_minimum():
     n, steps, cap, trials = 10, 60, 5, 3000
     counts = rng.multinomial(steps, [1 / n] * n, size=trials)
     real = np.minimum(counts, cap).sum(axis=1)
-    expected = utility.expected_contributions(n, steps, cap)
+    expected = n * utility.mean_capped(steps, 1 / n, cap)
     assert expected == pytest.approx(real.mean(), abs=6 * real.std() / math.sqrt(trials))
     assert utility.mean_std(1.0, topology="complete", n_users=n, n_steps=steps, cap=0) == math.inf
 
