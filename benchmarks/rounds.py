@@ -7,12 +7,14 @@ import resource
 import subprocess
 import sys
 from pathlib import Path
+from statistics import fmean
 
 from benchmarks.bench import Bench
+from benchmarks.memory import KIB_PER_MIB, private_kib
 from benchmarks.rows import Row, Target
+from benchmarks.town import launched, start_all, until
 from coordinator_free_launcher.identity.bundle import user_folder
 from coordinator_free_launcher.local.demo_data import provision_demo
-from coordinator_free_launcher.local.launch import launch
 from coordinator_free_launcher.local.ports import free_ports, with_free_ports
 from network_dp.plan_reader import from_dict
 from network_dp.view import decode
@@ -24,6 +26,7 @@ BEAT_MS = 0.118  # the least that a plan of this dimension may have; a real run 
 STEPS = {10: 600, 50: 250, 200: 60}
 SECONDS = 5.0
 BARE_TIMEOUT_S = 120.0
+MOST_MIB = Target(10.0, "low", "value")
 
 
 def rounds(bench: Bench) -> list[Row]:
@@ -36,15 +39,19 @@ def _measured(bench: Bench, n: int, steps: int) -> list[Row]:
     folder = _provisioned(bench.folder / f"rounds-{n}", n, steps)
     bare = _bare(folder, 0.5 if bench.quick else SECONDS)
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    ended = launch(folder)
+    with launched(folder) as running:
+        start_all(running)
+        until(running, "half of the walk", lambda: running.step >= steps // 2)
+        used_mib = fmean(private_kib(pid) / KIB_PER_MIB for pid in running.pool.pids.values())
+        until(running, "all end", lambda: len(running.outcome.codes) == n)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    assert ended.ok, ended.codes
     count, seconds = _rounds(folder)
     cpu_ms = 1000.0 * (after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime) / (n * count)
     ratio = count / seconds / bare
     return [
         Row("rounds", f"{n} users", count / seconds, "rounds/s", ratio, "bare round", Target(0.5, "high")),
         Row("rounds", f"{n} users, CPU per user", cpu_ms, "ms/round", better="low", note="with starting and ending"),
+        Row("rounds", f"{n} users, private memory", used_mib, "MiB/user", target=MOST_MIB, better="low"),
     ]
 
 
