@@ -73,3 +73,17 @@ def test_the_picture_shows_who_is_down_and_how_far_the_walk_is() -> None:
     shown = console.export_text()
     assert "step 7 of 40; 1 up, 1 down, 1 paused, 0 ended; 12 s of trouble left" in shown
     assert all(name in shown for name in users) and "user-1 killed" in shown
+
+
+def test_the_chaos_command_kills_users_of_a_hidden_path_and_all_end_with_one_result(make_town: MakeTown) -> None:
+    """Whoever is killed may be the holder, the adder or a shuffler; absences show steps, as many as the plan allows."""
+    timing = {"handoff_timeout_s": 3.0, "lease_s": 2.0, "linger_s": 1.0}
+    rounds = {"beat_ms": 12.0, "known_steps": 100}
+    town = make_town(6, topology="complete", path="hidden", steps=100, min_live=4, anonymous=rounds, timing=timing)
+    said = CliRunner().invoke(
+        app, ["chaos", str(town.folder), "--kill", "2/s", "--pause", "1/s", "--seconds", "3", "--seed", "4", "--json"]
+    )
+    assert said.exit_code == 0, said.output
+    values = json.loads(said.stdout)
+    assert values["kills"] and values["finished"] and values["identical"] and values["verdict"] == "PASS"
+    assert values["result"]["contributions"] == 100

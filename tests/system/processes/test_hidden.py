@@ -14,6 +14,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from analyzer.analysis import analyze_runs
+from analyzer.verdict import Status
 from coordinator_free_launcher.local.run import judge, run_locally
 from network_dp.plan_reader import from_dict
 from tests.system.harness import Harness, make_plan, slow_task
@@ -167,6 +169,14 @@ def test_files_and_process_logs_look_the_same_whoever_held_the_token(watched: Ha
         for name in watched.names
     }
     assert len(files) == 1 and len(said) == 1
+    assert len({(watched.state(name) / "result.json").read_bytes() for name in watched.names}) == 1
+
+
+@pytest.mark.timeout(600)
+def test_labels_are_drawn_uniformly(watched: Harness) -> None:
+    (analysis,) = analyze_runs([watched.folder], is_user=False).runs
+    (labels,) = [check for check in analysis.checks if check.id == "labels"]
+    assert labels.status is Status.PASS and "700 draws" in labels.observed, labels
 
 
 def _calm(log: str) -> list[str]:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import random
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
+from node.noise import SystemSource
 from node.protocols import exits
 from node.protocols.rounds import machine
 from node.protocols.rounds.effects import (
@@ -30,6 +32,7 @@ from node.protocols.rounds.lives import table
 from node.protocols.rounds.messages import Answer, Batch, Block, Call, Outcome, Request, Shuffle, Taken, Want
 from node.protocols.rounds.speech import Kind, Speech, encoded, size_of
 from node.protocols.rounds.state import Context, Durable, Inputs, State, new_life
+from node.rounds import Rounds
 from simulator.rounds.scene import STEPS, USERS, Counter, Dice, context
 
 SOURCE = random.Random(5)
@@ -156,6 +159,19 @@ def test_a_user_without_memory_opens_no_token_of_the_epoch_it_came_back_to() -> 
     state, effects = machine.step(ctx, state._replace(send_at=0.5), Tick(), INPUTS)
     (wish,) = [effect.request for effect in effects if isinstance(effect, Send)]
     assert isinstance(wish, Block) and wish.promised == wish.accepted == 0
+
+
+def test_what_a_user_shows_of_itself_does_not_depend_on_holding_the_token() -> None:
+    """Its status, its progress, and when it wakes: while it computes, has computed, and has something to say."""
+    ctx = user(1)
+    shown: Any = Rounds(ctx, INPUTS.dice, SystemSource(), Counter())  # type: ignore[arg-type]
+    other = begun(ctx)._replace(heard=(1, 3), send_at=2.0)
+    durable = other.durable._replace(epoch=1, to_step=4, said=bytes(8 * SIZE), out=bytes(16), visits=1)
+    computing = other._replace(opened=bytes(16), computing=True)
+    for holder in (computing, computing._replace(contribution=INPUTS.supply), other._replace(durable=durable)):
+        assert holder.holds and not other.holds
+        for look in (shown.status, shown.progress, shown.wake_at):
+            assert look(holder) == look(other)
 
 
 def test_a_full_disk_gives_the_duty_up_and_answers_everybody() -> None:
