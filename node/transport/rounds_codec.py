@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from node.protocols.rounds.labels import POINT_BYTES
+from node.protocols.rounds.lives import MOST_OWN
 from node.protocols.rounds.messages import BATCH, Answer, Batch, Block, Call, Outcome, Request, Shuffle, Taken, Want
 from node.protocols.rounds.pads import LIFE_BYTES
 from node.transport.codec import Frame, WireError, message_in
@@ -51,7 +52,7 @@ class RoundsCodec:
         message = pb.RoundRequest(serial=serial)
         message.context.MergeFromString(self._context)
         match request:
-            case Block(life, counter, promised, accepted, data, news, met):
+            case Block(life, counter, promised, accepted, data, news, met, own):
                 message.block.MergeFrom(
                     pb.Block(
                         life=life,
@@ -61,6 +62,7 @@ class RoundsCodec:
                         data=data,
                         news=news,
                         met=met,
+                        own=own,
                     )
                 )
             case Shuffle(batch):
@@ -123,10 +125,13 @@ class RoundsCodec:
             self._sized(message.data),
             self._sized(message.news),
             message.met,
+            message.own,
         )
         if len(block.met) not in (0, self._sizes.n * LIFE_BYTES):
             raise WireError("a table of lives of the wrong size")
-        beside = block.news or block.met
+        if len(block.own) % LIFE_BYTES or len(block.own) > MOST_OWN * LIFE_BYTES:
+            raise WireError("lives of the wrong size")
+        beside = block.news or block.met or block.own
         if len(block.life) != LIFE_BYTES or (block.counter == 0) != (not block.data) or (block.data and beside):
             raise WireError("neither a block nor a wish to take part")
         return block

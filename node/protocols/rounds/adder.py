@@ -23,6 +23,7 @@ def elsewhere(state: State, adder: int, *, old: bool = False) -> Outcome:
 def received(ctx: Context, state: State, peer: int, ticket: int, block: Block, inputs: Inputs) -> Step:
     """A block, or a user that wants to take part. Who has not the duty says who has."""
     sized = len(block.data) in (0, ctx.block_bytes) and len(block.met) in (0, ctx.n * LIFE_BYTES)
+    sized = sized and len(block.own) % LIFE_BYTES == 0 and len(block.own) <= lives.MOST_OWN * LIFE_BYTES
     if len(block.life) != LIFE_BYTES or not sized or state.durable.final:
         return state, [Reply(ticket, elsewhere(state, state.adder))]
     if _is_old(state, peer, block):
@@ -38,7 +39,7 @@ def _admitted(ctx: Context, state: State, peer: int, ticket: int, block: Block, 
     """It waits for the open round to end, or for the next one to begin."""
     before, adding, call = state.heard, state.adding, state.adding.call
     asked = call is not None and block.counter == call.counter and call.roll.get(peer) == block.life and block.data
-    one = Waiting(ticket, block.life, block.promised, block.accepted, block.data if asked else None)
+    one = Waiting(ticket, block.life, block.promised, block.accepted, block.data if asked else None, block.own)
     waiting = {**adding.waiting, peer: one}
     until = inputs.now + ctx.block_s if adding.until is None else adding.until
     state = hear(ctx, state, block.news) if block.news else state
@@ -54,7 +55,7 @@ def _admitted(ctx: Context, state: State, peer: int, ticket: int, block: Block, 
 
 def _is_old(state: State, peer: int, one: Block | Waiting) -> bool:
     """Was a later life of this user met, so that this one runs from an old disk? One that knows it has no vote."""
-    return one.promised > 0 and lives.is_old(state.durable.met, peer, one.life)
+    return one.promised > 0 and bool(one.own) and lives.is_old(state.durable.met, peer, one.own)
 
 
 def _learned(ctx: Context, state: State, met: bytes) -> Step:

@@ -2,7 +2,8 @@
 
 Everybody journals the lives of a roll before its own block for it leaves: where a sum was heard, all of its roll
 remember. Who wants to take part brings what it remembers to the adder, and any two rolls share two users
-(``Context.quorum``), so whoever comes back with an earlier life meets somebody who knows, also after everybody died.
+(``Context.quorum``). It also brings its own lives so far: if one of them is not the life that somebody met last, its
+disk is an old one, however often it was started since.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from collections.abc import Mapping
 from node.protocols.rounds.pads import LIFE_BYTES
 
 NEVER = bytes(LIFE_BYTES)  # the life of a user that nobody met; no start has number 0
+MOST_OWN = 64  # lives that a user remembers of itself: so often it may be started without meeting anybody
 
 
 def incarnation(life: bytes) -> int:
@@ -34,7 +36,12 @@ def later(one: bytes, other: bytes) -> bytes:
     return b"".join(max(one[at : at + LIFE_BYTES], other[at : at + LIFE_BYTES], key=incarnation) for at in starts)
 
 
-def is_old(met: bytes, user: int, life: bytes) -> bool:
-    """Was this life, or one with as many starts, followed by another?"""
+def with_own(own: bytes, life: bytes) -> bytes:
+    """A user's own lives, the newest last."""
+    return (own + life)[-MOST_OWN * LIFE_BYTES :]
+
+
+def is_old(met: bytes, user: int, own: bytes) -> bool:
+    """Was a life of this user met that it does not remember itself?"""
     known = met[user * LIFE_BYTES : (user + 1) * LIFE_BYTES] or NEVER
-    return known not in (NEVER, life) and incarnation(life) <= incarnation(known)
+    return known != NEVER and known not in {own[at : at + LIFE_BYTES] for at in range(0, len(own), LIFE_BYTES)}

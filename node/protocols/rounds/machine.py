@@ -111,7 +111,9 @@ def _finished(ctx: Context, state: State) -> Finished[Result]:
 def _begin(ctx: Context, state: State, inputs: Inputs) -> Step:
     """A new life. What the journal holds of the result is news for others, too."""
     durable = state.durable
-    state = state._replace(life=new_life(ctx, inputs), progress_at=inputs.now, adder=ctx.starter)
+    life = new_life(ctx, inputs)
+    durable = durable._replace(own=lives.with_own(durable.own, life))
+    state = state._replace(durable=durable, life=life, progress_at=inputs.now, adder=ctx.starter, send_at=None)
     state = state._replace(base=(max(durable.promised, durable.epoch), max(1, durable.to_step)))
     effects: list[Effect] = []
     if durable.accepted:
@@ -129,7 +131,7 @@ def _begin(ctx: Context, state: State, inputs: Inputs) -> Step:
 def _attend(state: State) -> Step:
     """Ask the adder to be on its next roll."""
     state = state._replace(attempt=state.attempt + 1, call=None, send_at=None, spoke=b"")
-    wish = Block(state.life, 0, *_votes(state), b"", state.news, state.durable.met)
+    wish = Block(state.life, 0, *_votes(state), b"", state.news, state.durable.met, state.durable.own)
     return state, [Send(state.adder, state.attempt, wish)]
 
 
@@ -143,6 +145,8 @@ def _tick(ctx: Context, state: State, inputs: Inputs) -> Step:
     if state.stop_at is not None and inputs.now >= state.stop_at:
         return state._replace(stop_at=None), [Stop(DONE, "the result is final")]
     if state.send_at is not None and inputs.now >= state.send_at:
+        if not state.life:  # the disk was full when this process began
+            return _begin(ctx, state, inputs)
         return _attend(state) if state.call is None else _answer(ctx, state, state.call, inputs)
     if state.adding.until is not None and inputs.now >= state.adding.until:
         return adder.due(ctx, state, inputs)

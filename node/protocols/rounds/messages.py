@@ -14,7 +14,8 @@ Sizes, in bytes, which never depend on who holds the token. ``block_bytes`` is f
 
 * ``life`` LIFE_BYTES = 16; all whole numbers are unsigned 64-bit, user numbers below n.
 * ``Block.data`` is 0 (a wish to take part, ``counter`` 0) or ``block_bytes``; ``Block.news`` is 0, or, in a
-  wish, ``block_bytes``. ``Block.met`` is 0, or, in a wish, LIFE_BYTES for each user of the plan.
+  wish, ``block_bytes``. ``Block.met`` is 0, or, in a wish, LIFE_BYTES for each user of the plan;
+  ``Block.own`` 0, or, in a wish, LIFE_BYTES for each of at most MOST_OWN = 64 lives.
 * ``Outcome.total`` is 0 or ``block_bytes``; so is ``Outcome.news``.
 * A roll has at most n entries of a user and a life. A list of labels is a point of POINT_BYTES = 32, and one more for
   each user of its crowd (at most n); a batch has at most BATCH = 8 lists.
@@ -43,7 +44,7 @@ class Block(NamedTuple):
 
     ``promised``, ``accepted``: in the clear, the epoch this user promised to (0: it has no vote, its disk was lost) and
     the one under which it accepted a result (0: none). In a wish, ``news``: the last message that it heard;
-    ``met``: the latest life of each user that it met (``lives``)."""
+    ``met``: the latest life of each user that it met, ``own``: its own lives (``lives``)."""
 
     life: bytes
     counter: int
@@ -52,6 +53,7 @@ class Block(NamedTuple):
     data: bytes
     news: bytes
     met: bytes = b""
+    own: bytes = b""
 
 
 class Batch(NamedTuple):

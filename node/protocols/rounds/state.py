@@ -32,7 +32,7 @@ class Durable(NamedTuple):
     ``epoch``, ``to_step``: of the message that this user has to say until it hears it; ``said`` is its bytes, ``out``
     the token in it. ``line``: of the view log, for visit number ``visits``. ``rejoined``: the disk was lost or old, so
     this user has no vote, and opens no token up to epoch ``barrier`` (0: it has not heard yet where the others are).
-    ``met``: the latest life of each user on any roll (``lives``)."""
+    ``met``: the latest life of each user on any roll, ``own``: all of this user (``lives``)."""
 
     promised: int = FIRST_EPOCH
     epoch: int = 0
@@ -47,6 +47,7 @@ class Durable(NamedTuple):
     rejoined: bool = False
     barrier: int = 0
     met: bytes = b""
+    own: bytes = b""
 
 
 def changes(before: Durable, after: Durable) -> dict[str, Any]:
@@ -180,6 +181,7 @@ class Waiting(NamedTuple):
     promised: int
     accepted: int
     data: bytes | None
+    own: bytes = b""
 
 
 class Adding(NamedTuple):

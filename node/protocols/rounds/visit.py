@@ -39,7 +39,11 @@ def work(ctx: Context, state: State, inputs: Inputs) -> Step:
         return state, [Compute(ctx.payload(state.opened), 1, state.computation)]
     if state.won:
         return take_up(ctx, state, inputs)
-    if state.heard == (0, 0) and ctx.me == ctx.starter and state.durable == Durable(met=state.durable.met):
+    if (
+        state.heard == (0, 0)
+        and ctx.me == ctx.starter
+        and state.durable == Durable(met=state.durable.met, own=state.durable.own)
+    ):
         initial = ctx.worker.begin(inputs.supply).payload
         return _fix(ctx, state, (FIRST_EPOCH, 1), inputs, initial, cause="start")
     return state, []

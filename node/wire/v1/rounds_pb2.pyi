@@ -7,13 +7,14 @@ from typing import ClassVar as _ClassVar, Iterable as _Iterable, Mapping as _Map
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class Block(_message.Message):
-    __slots__ = ("life", "counter", "promised", "accepted", "data", "news", "met")
+    __slots__ = ("life", "counter", "promised", "accepted", "data", "news", "own", "met")
     LIFE_FIELD_NUMBER: _ClassVar[int]
     COUNTER_FIELD_NUMBER: _ClassVar[int]
     PROMISED_FIELD_NUMBER: _ClassVar[int]
     ACCEPTED_FIELD_NUMBER: _ClassVar[int]
     DATA_FIELD_NUMBER: _ClassVar[int]
     NEWS_FIELD_NUMBER: _ClassVar[int]
+    OWN_FIELD_NUMBER: _ClassVar[int]
     MET_FIELD_NUMBER: _ClassVar[int]
     life: bytes
     counter: int
@@ -21,8 +22,9 @@ class Block(_message.Message):
     accepted: int
     data: bytes
     news: bytes
+    own: bytes
     met: bytes
-    def __init__(self, life: _Optional[bytes] = ..., counter: _Optional[int] = ..., promised: _Optional[int] = ..., accepted: _Optional[int] = ..., data: _Optional[bytes] = ..., news: _Optional[bytes] = ..., met: _Optional[bytes] = ...) -> None: ...
+    def __init__(self, life: _Optional[bytes] = ..., counter: _Optional[int] = ..., promised: _Optional[int] = ..., accepted: _Optional[int] = ..., data: _Optional[bytes] = ..., news: _Optional[bytes] = ..., own: _Optional[bytes] = ..., met: _Optional[bytes] = ...) -> None: ...
 
 class Batch(_message.Message):
     __slots__ = ("epoch", "number", "crowd", "first", "turns", "lists")

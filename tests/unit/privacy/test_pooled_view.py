@@ -32,6 +32,7 @@ WALK, SIGMA, DELTA, DRAWS, CONFIDENCE = 120, 2.5, 0.05, 40_000, 0.9999
 SURE = 1e6  # a likelihood ratio
 Floats = NDArray[np.float64]
 Blocks = dict[int, tuple[Words, float]]  # user -> its block, and when it came
+Attack = tuple[Floats, NDArray[np.int64]]
 
 
 class Remembering(SystemDice):
@@ -180,8 +181,8 @@ def shufflers_that_do_not_shuffle(patch: pytest.MonkeyPatch) -> None:
 Plant = Callable[[pytest.MonkeyPatch], None]
 
 
-def attacked(plant: Plant, patch: pytest.MonkeyPatch) -> list[tuple[Floats, Floats]]:
-    """Of each run, over the steps of honest holders: how much the colluders suspect the victim, and was it so?"""
+def attacked(plant: Plant, patch: pytest.MonkeyPatch) -> list[Attack]:
+    """Of each run, over the steps of honest holders: how much the colluders suspect each honest user, and who."""
     plant(patch)
     found = []
     for _ in range(RUNS):
@@ -189,8 +190,8 @@ def attacked(plant: Plant, patch: pytest.MonkeyPatch) -> list[tuple[Floats, Floa
         run.run()
         suspicions = run.suspicions()
         assert len(suspicions) > STEPS / 2
-        suspected = np.array([of[VICTIM] for of in suspicions.values()])
-        found.append((suspected, np.array([run.holders[step] == VICTIM for step in suspicions], np.float64)))
+        suspected = np.array([[of[user] for user in HONEST] for of in suspicions.values()])
+        found.append((suspected, np.array([HONEST.index(run.holders[step]) for step in suspicions])))
     return found
 
 
@@ -212,21 +213,22 @@ def test_labels_in_order_tell_a_colluder_to_whom_it_speaks(monkeypatch: pytest.M
     assert told(attacked(shufflers_that_do_not_shuffle, monkeypatch)) > 0.0
 
 
-def told(found: Sequence[tuple[Floats, Floats]]) -> float:
-    """A lower bound on ln of the ratio by which the view tells "the victim holds it" from "somebody else does"."""
+def told(found: Sequence[Attack]) -> float:
+    """A lower bound on ln of the ratio by which the view tells who holds the token from somebody else."""
     suspected, held = (np.concatenate(parts) for parts in zip(*found, strict=True))
-    count = int(held.sum())
-    return audit.lower_epsilon(suspected[held == 0][:count, None], suspected[held == 1, None], 0.0, CONFIDENCE)
+    steps, other = np.arange(len(held)), (held + 1) % len(HONEST)
+    return audit.lower_epsilon(suspected[steps, other, None], suspected[steps, held, None], 0.0, CONFIDENCE)
 
 
 PROMISE = hidden.epsilon(USERS, WALK, 1 / SIGMA, DELTA, len(COLLUDERS))
 
 
-def learned(found: Sequence[tuple[Floats, Floats]]) -> float:
+def learned(found: Sequence[Attack]) -> float:
     """By walks of so many steps, with the victim's data at one extreme or the other; everybody else's is known."""
     rng = np.random.default_rng(7)
+    victim = HONEST.index(VICTIM)
     walks = [
-        (suspected[first : first + WALK], held[first : first + WALK])
+        (suspected[first : first + WALK, victim], held[first : first + WALK] == victim)
         for suspected, held in found
         for first in range(0, len(held) - WALK + 1, WALK)
     ]

@@ -91,9 +91,9 @@ def test_lives_forgotten_when_everybody_was_down_are_found(monkeypatch: pytest.M
         world.at(3.2, world._all_down)
 
     monkeypatch.setattr(World, "_plan_trouble", trouble)
-    World(17).run()
-    monkeypatch.setattr(lives, "is_old", lambda met, user, life: False)
-    _found("drawn twice", 10, first=12)
+    World(41).run()
+    monkeypatch.setattr(lives, "is_old", lambda met, user, own: False)
+    _found("drawn twice", 10, first=38)
 
 
 def test_a_token_taken_up_without_fresh_noise_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -128,7 +128,7 @@ def test_an_epoch_that_nobody_gives_up_is_found(monkeypatch: pytest.MonkeyPatch)
         return right(ctx, state)
 
     monkeypatch.setattr(visit, "speech", wrong)
-    _found("gave up", 80, first=40)
+    _found("gave up", 10, first=120)
 
 
 @pytest.mark.parametrize("when", ["early", "late"])
@@ -195,4 +195,4 @@ def test_a_total_without_everybodys_share_is_found(monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(masked, "share", wrong)
     with pytest.raises(ViolationError, match="not the sum"):
-        World(0, in_one_round=True).run()
+        World(2, in_one_round=True).run()

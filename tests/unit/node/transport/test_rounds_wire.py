@@ -37,12 +37,15 @@ def codec(frame: Frame = FRAME) -> RoundsCodec:
 
 lives = st.binary(min_size=16, max_size=16)
 data = st.binary(min_size=BLOCK, max_size=BLOCK)
+own = st.lists(lives, max_size=64).map(b"".join)
 tables = st.one_of(st.just(b""), st.binary(min_size=16 * USERS, max_size=16 * USERS))
 users = st.integers(0, USERS - 1)
 rolls = st.dictionaries(users, lives).map(lambda roll: dict(sorted(roll.items())))
 calls = st.builds(Call, users, WHOLE, rolls)
-blocks = st.builds(Block, lives, st.integers(1, 2**63 - 1), WHOLE, WHOLE, data, st.just(b""), st.just(b""))
-wishes = st.builds(Block, lives, st.just(0), WHOLE, WHOLE, st.just(b""), st.one_of(st.just(b""), data), tables)
+blocks = st.builds(
+    Block, lives, st.integers(1, 2**63 - 1), WHOLE, WHOLE, data, st.just(b""), st.just(b""), st.just(b"")
+)
+wishes = st.builds(Block, lives, st.just(0), WHOLE, WHOLE, st.just(b""), st.one_of(st.just(b""), data), tables, own)
 maybe_data = st.one_of(st.just(b""), data)
 counts = st.tuples(WHOLE, WHOLE, WHOLE, WHOLE)
 
@@ -110,6 +113,9 @@ _LIFE, _DATA = b"l" * 16, b"d" * BLOCK
         {"block": pb.Block(life=_LIFE, counter=1, data=_DATA, news=_DATA)},
         {"block": pb.Block(life=_LIFE, counter=1, data=_DATA, met=_LIFE * USERS)},
         {"block": pb.Block(life=_LIFE, counter=0, met=_LIFE)},
+        {"block": pb.Block(life=_LIFE, counter=0, own=_LIFE[1:])},
+        {"block": pb.Block(life=_LIFE, counter=0, own=_LIFE * 65)},
+        {"block": pb.Block(life=_LIFE, counter=1, data=_DATA, own=_LIFE)},
         {"block": pb.Block(life=_LIFE, counter=2**63, data=_DATA)},
         {"batch": pb.Batch(crowd=b"\0\0\0\0\x04\0\0\0", lists=[bytes(96)])},
         {"batch": pb.Batch(crowd=b"\0\0\0\0", lists=[bytes(65)])},

@@ -98,9 +98,10 @@ def test_who_asked_says_the_result_that_was_accepted_and_not_its_own_token() -> 
 def test_an_old_disk_is_told_so_and_ends() -> None:
     ctx = user(0)
     state = begun(ctx)
-    met = table(USERS, {2: new_life(user(2, 7), INPUTS)})
-    state = state._replace(durable=state.durable._replace(met=met), adder=0)
-    wish = Block(new_life(user(2, 3), INPUTS), 0, 1, 0, b"", b"")
+    past, last = new_life(user(2, 3), INPUTS), new_life(user(2, 7), INPUTS)
+    state = state._replace(durable=state.durable._replace(met=table(USERS, {2: last})), adder=0)
+    life = new_life(user(2, 9), INPUTS)  # started more often since than its lost past had starts
+    wish = Block(life, 0, 1, 0, b"", b"", own=past + life)
     _, effects = machine.step(ctx, state, Received(2, 1, wish), INPUTS)
     (reply,) = [effect for effect in effects if isinstance(effect, Reply)]
     assert isinstance(reply.answer, Outcome) and reply.answer.old
@@ -112,10 +113,31 @@ def test_an_old_disk_is_told_so_and_ends() -> None:
     assert not any(isinstance(effect, Reply) and effect.answer.old for effect in effects)  # it knows, and has no vote
 
 
+def test_a_user_that_was_often_started_in_vain_is_no_old_disk() -> None:
+    ctx, state = user(0), begun(user(0))
+    met, life = new_life(user(2, 3), INPUTS), new_life(user(2, 9), INPUTS)
+    state = state._replace(durable=state.durable._replace(met=table(USERS, {2: met})))
+    wish = Block(life, 0, 1, 0, b"", b"", own=met + new_life(user(2, 5), INPUTS) + life)
+    state, effects = machine.step(ctx, state, Received(2, 1, wish), INPUTS)
+    assert not effects and 2 in state.adding.waiting
+
+
+def test_every_start_is_journaled_and_a_full_disk_only_delays_it() -> None:
+    ctx = user(1)
+    state, effects = machine.step(ctx, State(Durable()), Begin(), INPUTS)
+    assert isinstance(effects[0], Persist) and effects[0].changes == {"own": state.life}
+    again = machine.step(ctx, State(state.durable), Begin(), INPUTS)[0]
+    assert again.durable.own == state.life + again.life
+    state, effects = machine.step(ctx, State(Durable()), PersistFailed(Begin()), INPUTS)
+    assert not state.life and state.send_at is not None
+    state, effects = machine.step(ctx, state, Tick(), INPUTS._replace(now=state.send_at))
+    assert state.durable.own == state.life and any(isinstance(effect, Send) for effect in effects)
+
+
 def test_who_joins_tells_that_a_user_who_waits_runs_from_an_old_disk() -> None:
     """The adder itself has forgotten all, or was away then; a block that came for the open round is not added."""
     ctx, state = user(0), begun(user(0))
-    theirs = Block(new_life(user(2, 3), INPUTS), 0, 1, 0, b"", b"")
+    theirs = Block(new_life(user(2, 3), INPUTS), 0, 1, 0, b"", b"", own=new_life(user(2, 3), INPUTS))
     state, effects = machine.step(ctx, state, Received(2, 1, theirs), INPUTS)
     assert not effects
     met = table(USERS, {2: new_life(user(2, 7), INPUTS)})
@@ -259,7 +281,8 @@ def test_a_share_is_refused_to_an_attempt_below_a_promise_and_by_a_user_without_
     for durable in (Durable(promised=9), Durable(rejoined=True)):
         state, effects = machine.step(ctx, called(ctx, begun(ctx, durable), 5), Tick(), INPUTS)
         (sent,) = [effect.request for effect in effects if isinstance(effect, Send)]
-        assert isinstance(sent, Block) and not sent.data and state.durable == durable
+        assert isinstance(sent, Block) and not sent.data
+        assert state.durable == durable._replace(own=state.life)
 
 
 def test_how_long_a_user_waits_before_it_asks_for_an_epoch_does_not_name_it() -> None:
