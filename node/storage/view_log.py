@@ -89,8 +89,7 @@ def _tail(path: Path) -> tuple[list[str], int]:
             file.seek(start)
             data = file.read()
             end = data.rfind(b"\n") + 1
-            lines = data[:end].split(b"\n")[:-1]
-            whole = lines if start == 0 else lines[1:]
+            whole = data[:end].split(b"\n")[1:-1]  # the first is the header, or half a line
             walk = [line for line in whole if not line.startswith(_NOT_WALK)]
             last = [line.decode(errors="replace") for line in walk[-TAIL_LINES:]]
             if start == 0 or (len(walk) >= TAIL_LINES and last_number(last)):

@@ -257,3 +257,17 @@ def test_a_lost_page_with_whole_records_behind_it_is_damage(tmp_path: Path) -> N
     (tmp_path / "journal").write_bytes(hole)
     with pytest.raises(CorruptJournalError, match=f"damaged at byte {sizes[1]}"):
         Journal(tmp_path, WALK, START, sync=True)
+
+
+def test_a_lost_page_that_held_the_length_of_the_last_record_is_no_damage(tmp_path: Path) -> None:
+    """Its first bytes are zeros, the checksum of its length, on the next page, is there."""
+    for length in range(512):
+        folder = tmp_path / str(length)
+        folder.mkdir()
+        first = START._replace(high_water_digest=bytes([7]) * length, visits=1)
+        sizes = write(folder, [START, first, first._replace(visits=2, final=True)])
+        if sizes[1] % 512 == 512 - 8:
+            break
+    whole = (folder / "journal").read_bytes()
+    (folder / "journal").write_bytes(whole[: sizes[1]] + bytes(8) + whole[sizes[1] + 8 :])
+    assert read(folder) == first

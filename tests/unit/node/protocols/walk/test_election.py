@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from node.protocols.walk import exits
+from node.protocols.walk import exits, facts, questions
 from node.protocols.walk.digests import digest
 from node.protocols.walk.effects import Begin, Compute, Finished, Log, Persist, Stop, Tick
 from node.protocols.walk.messages import (
@@ -383,3 +383,17 @@ def test_a_late_comer_that_heard_too_few_of_a_final_result_looks_again_at_once(u
     me.feed(Tick())
     me.located(final)
     assert me.state.durable.final
+
+
+def test_in_a_crowd_most_of_a_sample_is_enough_to_begin(user, monkeypatch) -> None:
+    """Beyond some size a restarted user asks a sample: more than half of it, and not of all users, must answer."""
+    monkeypatch.setattr(facts, "CHECK_EVERYBODY_UP_TO", 4)
+    monkeypatch.setattr(questions, "CHECK_SAMPLE", 3)
+    me = user("complete n=6 T=6 edge", 2)
+    me.feed(Begin(again=True))
+    first, second, third = me.sends(Locate)
+    me.answer(first, NOWHERE)
+    me.answer(second, NOWHERE)
+    assert not me.state.checked
+    me.answer(third, None)
+    assert me.state.checked

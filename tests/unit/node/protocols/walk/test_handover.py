@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from node.protocols.walk.effects import Log, Note, Persist, Send, Tick
+from node.protocols.walk.effects import Compute, Log, Note, Persist, Send, Tick
 from node.protocols.walk.messages import (
     Accepted,
     Already,
@@ -70,6 +70,15 @@ def test_the_sent_line_is_logged_right_before_the_bytes_leave(holder) -> None:
     handed(holder)
     kinds = [type(effect).__name__ for effect in holder.effects]
     assert kinds == ["Log", "Send"] and '"kind":"sent"' in holder.all(Log)[0].line
+
+
+@pytest.mark.parametrize("made", [0, 3])
+def test_contributions_are_numbered_from_one(user, blank, made: int) -> None:
+    """Tasks take one row per visit by this number."""
+    me = user("complete n=4 T=6 slow", 2).checked()
+    me.state = me.state._replace(durable=me.state.durable._replace(contributions=made))
+    me.take(0, Hop((0, me.ctx.start), 5), blank(me.ctx))
+    assert [compute.contribution for compute in me.all(Compute)] == [made + 1]
 
 
 def test_a_token_without_a_grant_is_refused(user, blank) -> None:
