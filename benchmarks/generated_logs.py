@@ -416,9 +416,14 @@ def write_run(folder: Path, text: str, seed: int, faults: Faults | None = None) 
 
 def save(folder: Path, text: str, walk: Walk) -> None:
     """The logs of a walk that is over."""
+    save_logs(folder, text, dict(zip(walk.plan.names, walk.lines, strict=True)))
+
+
+def save_logs(folder: Path, text: str, logs: Mapping[str, list[str]]) -> None:
+    """The plan, and by user the lines of a log."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "plan.toml").write_text(text)
-    for name, lines in zip(walk.plan.names, walk.lines, strict=True):
+    for name, lines in logs.items():
         state = folder / "users" / name / "state"
         state.mkdir(parents=True)
         (state / "view.jsonl").write_text("".join(line + "\n" for line in lines))

@@ -2,9 +2,11 @@
 
     python -m benchmarks.power                  the table of docs/ANALYZER.md
     python -m benchmarks.power --honest 5000    false alarms in so many honest runs of all shapes
+    python -m benchmarks.power --disasters 2000 whole verdicts on so many schedules of the fault simulator
     ... --json                                  the same numbers for a program
 
-Only the checks of chance are asked (``noise``, ``fresh``, ``elements``, ``uniform``): the others do not guess.
+But for the disasters only the checks of chance are asked (``noise``, ``fresh``, ``elements``, ``uniform``): the others
+do not guess.
 """
 
 from __future__ import annotations
@@ -21,12 +23,14 @@ from typing import Any, Final
 
 import numpy as np
 
+from analyzer.analysis import analyze_runs
 from analyzer.checks import fresh, randomness, walk_law
 from analyzer.checks.integrity import Run
 from analyzer.read import load
 from analyzer.reconstruct import increments, lineage
 from analyzer.verdict import Status
 from benchmarks.generated_logs import GRID, HISTOGRAM, SGD, Faults, plan_text, write_run
+from benchmarks.simulated_logs import write_disaster
 
 Cheat = Callable[[float], Faults]
 SIZES: Final = (5, 20, 50, 200)  # visits per user
@@ -128,6 +132,21 @@ def honest(runs: int, first_seed: int) -> dict[str, Any]:
         if failed:
             wrong.append((names[i % len(names)], first_seed + i, failed))
     return {"runs": runs, "shapes": len(names), "runs_with_alarms": len(wrong), "alarms": dict(alarms), "which": wrong}
+
+
+def disasters(runs: int, first_seed: int) -> dict[str, Any]:
+    """Verdicts on the logs of simulated schedules: everybody is honest, so none may be FAIL."""
+    verdicts: Counter[str] = Counter()
+    wrong: list[tuple[int, list[str]]] = []
+    for seed in range(first_seed, first_seed + runs):
+        with tempfile.TemporaryDirectory(prefix="network-dp-power-") as folder:
+            write_disaster(Path(folder), seed)
+            found = analyze_runs([Path(folder)])
+        verdicts[found.status.value] += 1
+        failed = [check.id for run in found.runs for check in run.checks if check.status is Status.FAIL]
+        if failed:
+            wrong.append((seed, failed))
+    return {"runs": runs, "verdicts": dict(verdicts), "which": wrong}
 
 
 # ---- power ------------------------------------------------------------------------------------------------------
@@ -263,12 +282,15 @@ def _as_text(runs: int, table: list[dict[str, Any]], cover: list[dict[str, Any]]
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--honest", type=int, metavar="RUNS", help="count false alarms instead")
+    parser.add_argument("--disasters", type=int, metavar="RUNS", help="judge simulated schedules instead")
     parser.add_argument("--runs", type=int, default=5, help="runs per cell of the table")
     parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--json", action="store_true")
     chosen = parser.parse_args()
-    if chosen.honest:
-        print(json.dumps(honest(chosen.honest, chosen.first_seed), indent=None if chosen.json else 1))
+    if chosen.honest or chosen.disasters:
+        first = chosen.first_seed
+        found = honest(chosen.honest, first) if chosen.honest else disasters(chosen.disasters, first)
+        print(json.dumps(found, indent=None if chosen.json else 1))
         return
     table, cover = power(chosen.runs), elements(chosen.runs)
     if chosen.json:

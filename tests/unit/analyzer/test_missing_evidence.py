@@ -13,10 +13,8 @@ from analyzer.analysis import analyze_runs
 from analyzer.run import Analysis
 from analyzer.verdict import Status
 from benchmarks.generated_logs import Faults, plan_text, write_run
+from benchmarks.simulated_logs import write_disaster
 from network_dp import view
-from network_dp.plan_reader import dump
-from simulator.faults.schedule import draw
-from simulator.faults.world import World
 from tests.unit.analyzer import tamper
 from tests.unit.analyzer.conftest import GRID, HISTOGRAM, PLANS, SGD
 
@@ -133,21 +131,6 @@ def test_missing_evidence_convicts_nobody_whatever_the_run(tmp_path, times):
         convict_nobody(tmp_path / str(number), tmp_path / f"shown-{number}", range(1000 * number, 1000 * number + 60))
 
 
-def simulated(seed: int, run: Path) -> None:
-    """The logs of one disaster in the simulator, every line as its user wrote it, once."""
-    world = World(draw(seed))
-    world.run()
-    plan = world.cast.scenario.plan
-    run.mkdir()
-    (run / "plan.toml").write_text(dump(plan))
-    for name, process in zip(plan.names, world.users, strict=True):
-        header = view.encode(
-            "header", schema=view.SCHEMA, run=plan.run_id, plan=plan.hash, user=name, values=True, insecure=False
-        )
-        tamper.log_of(run, name).parent.mkdir(parents=True)
-        tamper.log_of(run, name).write_text("".join(f"{line}\n" for line in dict.fromkeys([header, *process.log])))
-
-
 #: Old disks: one that learns of the end, and two whose journal is older than the log.
 OLD_DISKS = (27, 2482, 3290)
 #: A graph by simple weights: the holder's only peer is lost before the last step.
@@ -156,7 +139,7 @@ ALONE = 60000007
 
 @pytest.mark.parametrize("seed", [*range(12), *OLD_DISKS, ALONE])
 def test_missing_evidence_of_a_simulated_disaster_convicts_nobody(tmp_path, seed):
-    simulated(seed, tmp_path / "run")
+    write_disaster(tmp_path / "run", seed)
     convict_nobody(tmp_path / "run", tmp_path / "shown", range(12))
 
 
@@ -165,7 +148,7 @@ def test_missing_evidence_of_a_simulated_disaster_convicts_nobody(tmp_path, seed
 @pytest.mark.parametrize("seeds", [range(100, 160), pytest.param(range(160, 260), marks=pytest.mark.full)], ids=len)
 def test_missing_evidence_of_many_simulated_disasters_convicts_nobody(tmp_path, seeds):
     for seed in seeds:
-        simulated(seed, tmp_path / str(seed))
+        write_disaster(tmp_path / str(seed), seed)
         convict_nobody(tmp_path / str(seed), tmp_path / f"shown-{seed}", range(1000 * seed, 1000 * seed + 25))
 
 
