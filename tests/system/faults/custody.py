@@ -72,11 +72,27 @@ def _visit_of(kept: Kept, name: str, sent: Record) -> Record | None:
     return max(found, key=lambda visit: visit.step, default=None)
 
 
+def _reached(town: Harness, kept: Kept) -> set[str]:
+    """Tags of tokens that another user took, and of what a user handed to itself before such a one."""
+    took = [(name, visit) for name in town.names for visit in kept.of_kind(name, "visit") if visit.fields.get("tag")]
+    reached = {visit.fields["tag"] for name, visit in took if visit.fields["from"] != name}
+    on = {(n, s.fields["visit"], s.epoch): s.fields.get("tag") for n in town.names for s in kept.of_kind(n, "sent")}
+    for name, visit in reversed(took):
+        if on.get((name, visit.fields["visit"], visit.epoch)) in reached:
+            reached.add(visit.fields["tag"])
+    return reached
+
+
 def _redrawn(town: Harness, kept: Kept) -> list[str]:
-    """One visit and number of units, one noise."""
+    """One visit and number of units, one noise. What a lost disk forgot counts if it reached somebody: else nobody can
+    know of it (ADR 8)."""
     drawn: dict[Any, set[str]] = defaultdict(set)
+    reached = _reached(town, kept)
     for name in town.names:
+        forgot = kept.of_kind(name, "rejoined")
         for sent in kept.of_kind(name, "sent", "finish"):
+            if forgot and sent.kind == "sent" and sent.fields["tag"] not in reached:
+                continue
             visit = _visit_of(kept, name, sent)
             if visit is not None and sent.fields["noise"] is not None:
                 key = (name, visit.epoch, visit.step, visit.fields["cause"], sent.fields["units"])

@@ -68,6 +68,18 @@ def _middle(town: Harness, name: str, kind: str) -> Record:
     return found[len(found) // 2]
 
 
+def _rejoined(town: Harness, tag: str | None) -> Kept:
+    """user-1's disk was lost after it had drawn another noise for its middle visit and sent it on under this tag."""
+    path = town.state("user-1") / "view.jsonl"
+    whole, sent = path.read_bytes(), _middle(town, "user-1", "sent").fields
+    noise = [sent["noise"][0] + 1, *sent["noise"][1:]]
+    _change(town, "user-1", "sent", noise=noise, tag=tag or sent["tag"])
+    kept = Kept(town)
+    kept.look()
+    path.write_bytes(whole + b'{"kind":"rejoined","time":1.0}\n')
+    return kept
+
+
 @pytest.mark.process
 def test_a_wrong_run_is_called_wrong(make_town: MakeTown) -> None:
     town = make_town(4, topology="ring", rounds=10)
@@ -96,6 +108,8 @@ def test_a_wrong_run_is_called_wrong(make_town: MakeTown) -> None:
     kept.look()
     _change(town, "user-1", "sent", noise=[sent["noise"][0] + 1, *sent["noise"][1:]])
     assert any("noise drawn again" in text for text in wrong_with(town, kept))
+    assert any("noise drawn again" in text for text in wrong_with(town, _rejoined(restored(), tag=None)))
+    assert wrong_with(town, _rejoined(restored(), tag="0" * 64)) == [], "the first token of that visit reached nobody"
     (restored().state("user-2") / "result.json").write_text('{"value": 0}')
     assert wrong_with(town, Kept(town)) == ["2 results"]
 
