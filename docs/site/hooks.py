@@ -29,7 +29,7 @@ DIAGRAMS: Final = "diagrams.css"
 #: Section -> pages, in the order in which a newcomer needs them. What is not named here comes under "More".
 SECTIONS: Final = {
     "Tutorial": "index TUTORIAL PLAIN_WORDS",
-    "How to": "DATA CHOOSING BUDGETS LIBRARY LAN WATCH DEPLOY TASKS MODELS ANALYZER FAQ",
+    "How to": "DATA CHOOSING BUDGETS LIBRARY LAN WATCH CHAOS DEPLOY TASKS MODELS AUDIT ANALYZER GRAPHS FAQ",
     "Reference": "PLAN reference/cli reference/python PROTOCOL",
     "Explanation": "THEORY THREAT_MODEL ARCHITECTURE FIGURES BENCHMARKS",
     "Glossary": "GLOSSARY",

@@ -32,6 +32,10 @@ FRIENDS = {"anna": "21", "bert": "22", "carl": "23"}
 #: What a page has -> what is played instead, and why where that is not plain.
 SMALLER = {
     "--kill 0.2/s --seconds 30": "--kill 0 --pause 0 --seconds 1",  # tests/system/faults kills
+    "--kill 1/s --pause 0.5/s --seconds 15": "--kill 0 --pause 0 --seconds 1",
+    "audit ring_sum --real --users 10 --runs 4": "audit --real ring_sum --users 4 --runs 1",
+    "audit ring_sum": "audit ring_sum --runs 20000",
+    "audit complete_sgd": "audit complete_sgd --runs 20000",
     "reproduce fig2": "reproduce fig2 --quick",
     "reproduce walks": "reproduce walks --quick",
     "reproduce all": "reproduce fig1a --quick",  # all of them: tests/unit/simulator/figures
@@ -59,7 +63,7 @@ ELSEWHERE = {
 
 FOR_USERS = ("docs/TUTORIAL.md", "docs/TASKS.md", "README.md")
 ON_RUNS = ("docs/ANALYZER.md", "docs/BUDGETS.md", "docs/DEPLOY.md")
-EXPERIMENTS = ("docs/FIGURES.md", "docs/GRAPHS.md", "docs/LIBRARY.md", "docs/MODELS.md")
+EXPERIMENTS = tuple(f"docs/{page}.md" for page in ("AUDIT", "CHAOS", "FIGURES", "GRAPHS", "LIBRARY", "MODELS"))
 FOR_THREE = "docs/LAN.md"
 
 

@@ -50,6 +50,7 @@ class Served:
                 break
         else:
             pytest.fail("".join(said))
+        self.said = "".join(said)
         self.address = line[line.index("http://") :].split()[0]
         self._drain = threading.Thread(target=self.process.stdout.read, daemon=True)
         self._drain.start()
@@ -153,7 +154,8 @@ def test_a_users_own_page_hides_its_values_and_fits_every_screen(
 ) -> None:
     room, _, folder = disturbed
     expect(room.locator("#status")).to_have_text(JUDGED, timeout=WAIT_MS)
-    served = Served("watch", str(folder), "--only", "user-1")
+    served = Served("watch", str(folder), "--only", "user-1", "--host", "0.0.0.0")
+    assert "0.0.0.0 can be reached from other machines" in " ".join(served.said.split())
     for look, options in LOOKS.items():
         page, wrong = opened(browser, served.address, **options)
         expect(page.locator("#status")).to_have_text("finished", timeout=WAIT_MS)
