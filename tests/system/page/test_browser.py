@@ -194,7 +194,7 @@ def test_a_finished_run_is_judged_and_its_estimate_converges(browser: Browser, t
 
 
 def test_a_hidden_run_shows_rounds_and_who_takes_part_but_no_holder(browser: Browser, tmp_path: Path) -> None:
-    timing = {"handoff_timeout_s": 3.0, "lease_s": 5.0, "linger_s": 1.0}
+    timing = {"preset": "lan", "linger_s": 1.0}
     task, rounds = {"kind": "mean", "lower": 0.0, "upper": 1.0}, {"beat_ms": 50.0}
     plan = make_plan(4, topology="complete", path="hidden", steps=30, timing=timing, task=task, anonymous=rounds)
     (tmp_path / "plan.toml").write_text(dump(plan))
