@@ -52,7 +52,7 @@ def invite_command(
         port, here = listener.getsockname()[1], _own_addresses(host)
         with announced(plan.name, here, port) if announce else nullcontext():
             typer.echo(
-                f"code {code}\nThe others type: network-dp join {code} --name NAME --data FILE --dir {plan.name}"
+                f"code {code}\nEverybody types: network-dp join {code} --name NAME --data FILE --dir {plan.name}"
             )
             typer.echo(f"and, if they do not find this machine: --at {here[0]}:{port}")
             public = invite(plan, code, out, listener, wait_s=wait_s, say=typer.echo)
