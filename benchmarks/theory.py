@@ -19,7 +19,7 @@ from network_dp import bounds as network_bounds
 from network_dp import exposure as network_exposure
 from network_dp import profile
 from network_dp.moments import Law
-from node.noise import SystemSource, discrete_gaussian
+from node.noise import SystemSource, discrete_gaussian, discrete_laplace
 from simulator.faults.runner import run_many
 from simulator.pairs import sum_losses
 from simulator.walks import uniform
@@ -160,18 +160,22 @@ def _epsilon_s(task: str, n: int, steps: int) -> float:
 # ---- noise ---------------------------------------------------------------------------------------------------
 
 
+SCALES = tuple(1 << power for power in (10, 20, 30, 40))
+LAWS = {"Gaussian": discrete_gaussian, "Laplace": discrete_laplace}
+
+
 def noise(bench: Bench) -> list[Row]:
-    """Exact discrete Gaussians from the system's CSPRNG, in a vector and one by one."""
-    source, scale = SystemSource(), 1e6
-    count = bench.pick(1_000_000, 100_000)
+    """Exact noise from the system's CSPRNG: in a vector, of the scale that takes longest, and one by one."""
+    source, count, single = SystemSource(), bench.pick(1_000_000, 100_000), 200
     bench.say("noise sampler")
-    numpy_s = seconds(lambda: np.random.default_rng(SEED).normal(size=count))
-    vector_s = min(seconds(lambda: discrete_gaussian(scale, count, source)) for _ in range(3))
-    single = 200
-    single_s = seconds(lambda: [discrete_gaussian(scale, 1, source) for _ in range(single)])
-    target = Target(1e6, "high", "value")
-    what = f"exact discrete Gaussian, vector of {count:g}"
-    return [
-        Row("noise", what, count / vector_s, "1/s", numpy_s / vector_s, "numpy's inexact normal", target),
-        Row("noise", "exact discrete Gaussian, one by one", single / single_s, "1/s"),
-    ]
+    numpy_s = min(seconds(lambda: np.random.default_rng(SEED).normal(size=count)) for _ in range(3))
+    rows = []
+    for name, law in LAWS.items():
+        slowest_s = max(
+            min(seconds(lambda law=law, scale=scale: law(scale, count, source)) for _ in range(3))  # type: ignore[misc]
+            for scale in SCALES
+        )
+        what, target = f"exact discrete {name}, scales 2^10 to 2^40", Target(2e7, "high", "value")
+        rows.append(Row("noise", what, count / slowest_s, "1/s", numpy_s / slowest_s, "numpy's inexact normal", target))
+    single_s = seconds(lambda: [discrete_gaussian(SCALES[1], 1, source) for _ in range(single)])
+    return [*rows, Row("noise", "exact discrete Gaussian, one by one", single / single_s, "1/s")]
