@@ -11,7 +11,7 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -28,7 +28,7 @@ MINUTES = 10.0
 SECTION_MAX_S = 300.0  # no section keeps the others from their numbers
 CLEANING_UP_S = 15.0
 
-SECTIONS: Mapping[str, Callable[[Bench], list[Row]]] = {
+SECTIONS: Mapping[str, Callable[[Bench], Iterable[Row]]] = {
     "warm": hops.warm,
     "cold": hops.cold,
     "large": hops.large,
@@ -82,7 +82,7 @@ def _measure(arguments: argparse.Namespace, console: Console) -> list[Row]:
             bench = Bench(Path(folder), arguments.quick, say, arguments.users)
             try:
                 with _at_most(min(SECTION_MAX_S, over_at - time.monotonic())):
-                    rows += SECTIONS[name](bench)
+                    rows.extend(SECTIONS[name](bench))  # one by one: what was measured before a stumble counts
             except Exception as error:
                 why = str(error) if isinstance(error, NotMeasuredError) else f"{type(error).__name__}: {error}"
                 rows.append(Row.missing(name, " ".join(why.split())))

@@ -123,9 +123,10 @@ PROCESS, MACHINE, COMPLETE = "our ring, process", "our ring, machine", "our comp
 WARM_BARE = {"unary": False, "synced": False, "tls": False}
 
 
-def warm(bench: Bench) -> list[Row]:
+def warm(bench: Bench) -> Iterator[Row]:
     """A ring of five, 100 B and 1 MiB, bare and ours."""
-    return _short(bench) + _mebibyte(bench)
+    yield from _short(bench)
+    yield from _mebibyte(bench)
 
 
 def _short(bench: Bench) -> list[Row]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from statistics import fmean
 
@@ -29,9 +30,9 @@ def available_gib() -> float:
     return int(next(line for line in lines if line.startswith("MemAvailable:")).split()[1]) / KIB_PER_MIB**2
 
 
-def memory(bench: Bench) -> list[Row]:
+def memory(bench: Bench) -> Iterator[Row]:
     """50, 500 and 2000 users; the walk begins only where it is short."""
-    rows, sizes, seconds = [], [], []
+    sizes, seconds = [], []
     for users in bench.pick((50, 500, 2000), (10, 20)):
         if available_gib() < NEEDED_GIB.get(users, 0.0):
             bench.say(f"{users} users left out: only {available_gib():.1f} GiB are available")
@@ -52,14 +53,11 @@ def memory(bench: Bench) -> list[Row]:
                 used.append(_private_row(f"{name}: private memory after {VISITS} visits", launch))
         sizes.append(float(users))
         seconds.append(serving_s)
-        rows += [
-            Row("memory", f"{name}: keys and bundles", provisioned_s, "s", better="low"),
-            Row("memory", f"{name}: until all serve", serving_s, "s", better="low"),
-            *used,
-        ]
+        yield Row("memory", f"{name}: keys and bundles", provisioned_s, "s", better="low")
+        yield Row("memory", f"{name}: until all serve", serving_s, "s", better="low")
+        yield from used
     if len(sizes) > 2:
-        rows.append(growth("memory", "start-up", sizes, seconds))
-    return rows
+        yield growth("memory", "start-up", sizes, seconds)
 
 
 def _private_row(name: str, launch: Launch) -> Row:

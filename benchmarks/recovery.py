@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from statistics import median
 
@@ -17,9 +18,8 @@ VICTIM = "user-1"
 DEADLY = "Handoff:100"  # right before its hundredth hand-over: the token is in its journal and nowhere else
 
 
-def recovery(bench: Bench) -> list[Row]:
+def recovery(bench: Bench) -> Iterator[Row]:
     """A holder is killed; then from its restart to the next visit anybody else logs; a ring of five."""
-    rows = []
     for durability in ("process", "machine"):
         plan = make_plan(USERS, topology="ring", rounds=ROUNDS, durability=durability, insecure_seed=1)
         run = make_run(bench.folder / f"recovery-{durability}", plan)
@@ -34,8 +34,7 @@ def recovery(bench: Bench) -> list[Row]:
                 found.append(_restart(launch, run))
         hop_s, serving_s = (median(times) for times in zip(*found, strict=True))
         name = f"restart to next hop, durability {durability}"
-        rows.append(Row("recovery", name, 1000 * hop_s, "ms", hop_s / serving_s, "restart to serving", better="low"))
-    return rows
+        yield Row("recovery", name, 1000 * hop_s, "ms", hop_s / serving_s, "restart to serving", better="low")
 
 
 def _restart(launch: Launch, run: Path) -> tuple[float, float]:

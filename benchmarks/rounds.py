@@ -6,6 +6,7 @@ import os
 import resource
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from statistics import fmean
 
@@ -29,9 +30,10 @@ BARE_TIMEOUT_S = 120.0
 MOST_MIB = Target(10.0, "low", "value")
 
 
-def rounds(bench: Bench) -> list[Row]:
+def rounds(bench: Bench) -> Iterator[Row]:
     sizes = {4: 30} if bench.quick else STEPS
-    return [row for n, steps in sizes.items() for row in _measured(bench, n, steps)]
+    for n, steps in sizes.items():
+        yield from _measured(bench, n, steps)
 
 
 def _measured(bench: Bench, n: int, steps: int) -> list[Row]:

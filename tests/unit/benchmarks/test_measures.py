@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
+from collections.abc import Iterator
 from itertools import pairwise
 
 import numpy as np
@@ -66,7 +67,8 @@ def test_the_command_prints_json_alone_on_standard_output(capsys: pytest.Capture
 def test_a_section_that_cannot_be_measured_is_a_row_and_costs_the_others_nothing(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def stumbles(bench: Bench) -> list[Row]:
+    def stumbles(bench: Bench) -> Iterator[Row]:
+        yield Row("warm", "before", 2.0, "x")
         raise OSError("no such disk")
 
     def never_ends(bench: Bench) -> list[Row]:
@@ -78,7 +80,9 @@ def test_a_section_that_cannot_be_measured_is_a_row_and_costs_the_others_nothing
     monkeypatch.setattr(command, "SECTION_MAX_S", 0.2)
     assert command.main(["--only", "warm", "cold", "noise", "--json"]) == 3
     printed = capsys.readouterr()
-    rows = {row["section"]: row for row in json.loads(printed.out)["rows"]}
+    found = json.loads(printed.out)["rows"]
+    rows = {row["section"]: row for row in found}
+    assert [row["value"] for row in found if row["section"] == "warm"] == [2.0, None]
     assert rows["warm"]["value"] is None and "no such disk" in rows["warm"]["note"]
     assert rows["cold"]["value"] is None and "not done within 0 s" in rows["cold"]["note"]
     assert rows["noise"]["value"] == 1.0

@@ -83,6 +83,13 @@ def test_a_turn_grows_until_the_token_has_come_round_twice_and_says_so() -> None
     assert told and all("slow" in text and "goes on to" in text for text in told)
 
 
+def test_where_turns_grow_there_are_fewer_of_them_but_two_at_least() -> None:
+    told: list[str] = []
+    rates = take_turns([_slow(0.3, time.time())], Turns(9, 0.1, 0.01, most_s=20.0), told.append)["slow"]
+    assert 2 <= len(rates) < 9
+    assert told[-1] == f"turns grew, so there were {len(rates)} of 9"
+
+
 def test_a_turn_that_would_grow_without_end_is_given_up_and_says_why() -> None:
     with pytest.raises(NotMeasuredError, match=r"slow did not come round twice in 0.2 s"):
         take_turns([_slow(1e6, time.time())], Turns(1, 0.1, 0.01, most_s=0.2))
