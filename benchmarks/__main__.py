@@ -28,18 +28,19 @@ MINUTES = 10.0
 SECTION_MAX_S = 300.0  # no section keeps the others from their numbers
 CLEANING_UP_S = 15.0
 
+#: On a machine too slow for all of them the last ones are left out.
 SECTIONS: Mapping[str, Callable[[Bench], Iterable[Row]]] = {
     "warm": hops.warm,
     "cold": hops.cold,
     "large": hops.large,
-    "memory": memory.memory,
+    "noise": theory.noise,
     "rounds": rounds.rounds,
     "recovery": recovery.recovery,
-    "faults": theory.faults,
-    "exposure": theory.exposure,
     "bounds": theory.bounds,
+    "exposure": theory.exposure,
+    "faults": theory.faults,
     "analyzer": analysis.analyzer,
-    "noise": theory.noise,
+    "memory": memory.memory,
     "crowd": crowd.crowd,
 }
 ASKED_FOR = ("crowd",)  # only by name: it takes minutes
@@ -71,7 +72,7 @@ def _measure(arguments: argparse.Namespace, console: Console) -> list[Row]:
     over_at = time.monotonic() + 60.0 * arguments.minutes - CLEANING_UP_S
     rows: list[Row] = []
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with tempfile.TemporaryDirectory(prefix="network-dp-bench-") as folder, Progress(*columns, console=console) as bar:
+    with Progress(*columns, console=console) as bar:
 
         def say(text: str) -> None:
             bar.console.print(f"[dim]{time.strftime('%H:%M:%S')}[/] {text}", highlight=False)
@@ -79,9 +80,12 @@ def _measure(arguments: argparse.Namespace, console: Console) -> list[Row]:
         task = bar.add_task("benchmarks", total=len(names))
         for name in names:
             bar.update(task, description=name)
-            bench = Bench(Path(folder), arguments.quick, say, arguments.users)
             try:
-                with _at_most(min(SECTION_MAX_S, over_at - time.monotonic())):
+                with (
+                    tempfile.TemporaryDirectory(prefix="network-dp-bench-") as folder,
+                    _at_most(min(SECTION_MAX_S, over_at - time.monotonic())),
+                ):
+                    bench = Bench(Path(folder), arguments.quick, say, arguments.users)
                     rows.extend(SECTIONS[name](bench))  # one by one: what was measured before a stumble counts
             except Exception as error:
                 why = str(error) if isinstance(error, NotMeasuredError) else f"{type(error).__name__}: {error}"
