@@ -13,7 +13,7 @@ from pathlib import Path
 from benchmarks.bare_rings import SKIPPED
 from benchmarks.bench import Bench
 from benchmarks.hops import marks_of
-from benchmarks.memory import available_gib
+from benchmarks.memory import available_gib, memory_row, private_mib
 from benchmarks.rows import Row, Target
 from benchmarks.town import launched, make_plan, make_run, start_all, until, visits
 from benchmarks.turns import NotMeasuredError, rate_between
@@ -35,13 +35,14 @@ def crowd(bench: Bench) -> list[Row]:
     bench.say(f"crowd: {n} bare processes walk")
     bare_serving_s, bare_rate = _bare(run, n, hops)
     bench.say(f"crowd: {n} users of ours walk")
-    serving_s, rate = _ours(run, hops)
+    serving_s, rate, used_mib = _ours(run, hops)
     name, against = f"{n} users", f"{n} bare processes"
     return [
         Row("crowd", f"{against}: until all serve", bare_serving_s, "s", better="low"),
         Row("crowd", f"{against}: connect + handshake + call", bare_rate, "hops/s"),
         Row("crowd", f"{name}: until all serve", serving_s, "s", target=Target(45.0, "low", "value"), better="low"),
         Row("crowd", f"{name}: walk", rate, "hops/s", rate / bare_rate, "bare cold walk", Target(0.8, "high")),
+        memory_row("crowd", f"{name}: private memory while they walk", used_mib),
     ]
 
 
@@ -61,14 +62,15 @@ def _bare(run: Path, n: int, hops: int) -> tuple[float, float]:
     return float(serving_s), float(rate)
 
 
-def _ours(run: Path, hops: int) -> tuple[float, float]:
-    """The same of our users, each with one connection kept, as in any run of more than two hundred."""
+def _ours(run: Path, hops: int) -> tuple[float, float, float]:
+    """The same of our users, each with one connection kept as in any run of more than two hundred, and MiB of each."""
     with launched(run) as launch:
         began = time.monotonic()
         start_all(launch, warm_channels="1")
         serving_s = time.monotonic() - began
         until(launch, f"{hops} hops", lambda: launch.step >= hops, PATIENCE_S)
+        used_mib = private_mib(launch)
         marks = marks_of(visits(run), "complete")
     rate = rate_between(marks[int(SKIPPED * len(marks)) :], 0.0, time.time())
     assert rate is not None
-    return serving_s, rate
+    return serving_s, rate, used_mib

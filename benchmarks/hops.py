@@ -130,7 +130,7 @@ def warm(bench: Bench) -> Iterator[Row]:
 
 
 def _short(bench: Bench) -> list[Row]:
-    turns, name = bench.pick(Turns(8, 1.5, 0.3), Turns(2, 0.5, 0.1)), "100 B"
+    turns, name = bench.pick(Turns(6, 1.5, 0.3), Turns(2, 0.5, 0.1)), "100 B"
     # Ours walks far enough to share its memory for ever (docs/adr/0012), which takes a while at the start.
     hops = max(bench.pick(LONG_WALK, 0), int(turns.count * turns.seconds * FASTEST))
     ours = [Ours("ring", durability, SMALL_BYTES, hops) for durability in ("process", "machine")]
@@ -189,7 +189,7 @@ def cold(bench: Bench) -> list[Row]:
     hops = bench.pick(700, 100)
     keys = make_run(bench.folder / "cold-keys", make_plan(CROWD, topology="ring", rounds=1))
     bare, ours = [], []
-    for turn in range(bench.pick(5, 1)):
+    for turn in range(bench.pick(4, 1)):
         bench.say("cold hop: bare ring")
         bare.append(1.0 / ring_rate(keys, CROWD, SMALL_BYTES, hops, "cold"))
         bench.say("cold hop: ours, one connection kept")
@@ -216,7 +216,7 @@ def large(bench: Bench) -> list[Row]:
     comes, and with what our users ask of poller and allocator. And a bare asyncio TLS ring, to know."""
     size = bench.pick(64 * MIB, 4 * MIB)
     name = f"{size // MIB} MiB"
-    turns = bench.pick(Turns(6, 5.0, 0.5), Turns(2, 1.0, 0.1))
+    turns = bench.pick(Turns(4, 5.0, 0.5), Turns(2, 1.0, 0.1))
     hops = int(turns.count * turns.most_s * bench.pick(40, 400))
     ours = [Ours(topology, "process", size, hops, LARGE_RING) for topology in ("ring", "complete")]
     found = _contest(bench, "large", f"{name} token", LARGE_BARE, ours, turns)

@@ -13,9 +13,7 @@ from benchmarks.town import launched, make_plan, make_run, start, until
 from coordinator_free_launcher.local.launch import Launch
 
 KIB_PER_MIB = 1024
-NEEDED_GIB = {2000: 16.0}  # beyond this nothing else of the machine should be needed
 MOST_MIB = Target(8.0, "low", "value")
-WALK_UP_TO = 500  # users; with more, walking takes longer than all the rest
 VISITS = 2
 
 
@@ -31,12 +29,9 @@ def available_gib() -> float:
 
 
 def memory(bench: Bench) -> Iterator[Row]:
-    """50, 500 and 2000 users; the walk begins only where it is short."""
+    """Up to 500 users; thousands of them are section crowd."""
     sizes, seconds = [], []
-    for users in bench.pick((50, 500, 2000), (10, 20)):
-        if available_gib() < NEEDED_GIB.get(users, 0.0):
-            bench.say(f"{users} users left out: only {available_gib():.1f} GiB are available")
-            continue
+    for users in bench.pick((50, 150, 500), (10, 20)):
         bench.say(f"memory and start-up of {users} users")
         started = time.monotonic()
         run = make_run(bench.folder / f"memory-{users}", make_plan(users, topology="complete", steps=100 * users))
@@ -46,20 +41,24 @@ def memory(bench: Bench) -> Iterator[Row]:
             began = time.monotonic()
             start(launch, [name for name in launch.names if name != launch.plan.walk.starter], warm_channels="1")
             serving_s = time.monotonic() - began
-            used = [_private_row(f"{name}: private memory", launch)]
-            if users <= WALK_UP_TO:
-                start(launch, [launch.plan.walk.starter], warm_channels="1")
-                until(launch, "the walk", lambda: launch.step >= VISITS * len(launch.names))
-                used.append(_private_row(f"{name}: private memory after {VISITS} visits", launch))
+            at_rest_mib = private_mib(launch)
+            start(launch, [launch.plan.walk.starter], warm_channels="1")
+            until(launch, "the walk", lambda: launch.step >= VISITS * len(launch.names))
+            walked_mib = private_mib(launch)
         sizes.append(float(users))
         seconds.append(serving_s)
         yield Row("memory", f"{name}: keys and bundles", provisioned_s, "s", better="low")
         yield Row("memory", f"{name}: until all serve", serving_s, "s", better="low")
-        yield from used
+        yield memory_row("memory", f"{name}: private memory", at_rest_mib)
+        yield memory_row("memory", f"{name}: private memory after {VISITS} visits", walked_mib)
     if len(sizes) > 2:
         yield growth("memory", "start-up", sizes, seconds)
 
 
-def _private_row(name: str, launch: Launch) -> Row:
-    used_mib = fmean(private_kib(pid) / KIB_PER_MIB for pid in launch.pool.pids.values())
-    return Row("memory", name, used_mib, "MiB/user", target=MOST_MIB, better="low")
+def private_mib(launch: Launch) -> float:
+    """Of a user, on average."""
+    return fmean(private_kib(pid) / KIB_PER_MIB for pid in launch.pool.pids.values())
+
+
+def memory_row(section: str, what: str, used_mib: float) -> Row:
+    return Row(section, what, used_mib, "MiB/user", target=MOST_MIB, better="low")
