@@ -216,7 +216,7 @@ def large(bench: Bench) -> list[Row]:
     comes, and with what our users ask of poller and allocator. And a bare asyncio TLS ring, to know."""
     size = bench.pick(64 * MIB, 4 * MIB)
     name = f"{size // MIB} MiB"
-    turns = bench.pick(Turns(4, 5.0, 0.5), Turns(2, 1.0, 0.1))
+    turns = bench.pick(Turns(4, 4.0, 0.5), Turns(2, 1.0, 0.1))
     hops = int(turns.count * turns.most_s * bench.pick(40, 400))
     ours = [Ours(topology, "process", size, hops, LARGE_RING) for topology in ("ring", "complete")]
     found = _contest(bench, "large", f"{name} token", LARGE_BARE, ours, turns)
