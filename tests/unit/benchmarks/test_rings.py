@@ -34,7 +34,7 @@ def test_a_long_token_walks_with_its_noise(tmp_path: Path, topology: str) -> Non
 
 def test_a_bare_walk_of_a_crowd_and_ours_are_measured_and_leave_nobody(tmp_path: Path) -> None:
     rows = crowd(Bench(tmp_path, quick=True, say=lambda text: None))
-    assert [row.unit for row in rows] == ["s", "hops/s", "s", "hops/s"]
+    assert [row.unit for row in rows] == ["s", "hops/s", "s", "hops/s", "MiB/user"]
     assert all(row.value is not None and row.value > 0 for row in rows)
     assert commands_in(tmp_path) == []
 
