@@ -13,7 +13,7 @@ from statistics import fmean
 from benchmarks.bench import Bench
 from benchmarks.memory import KIB_PER_MIB, private_kib
 from benchmarks.rows import Row, Target
-from benchmarks.town import launched, start_all, until
+from benchmarks.town import launched, until
 from coordinator_free_launcher.identity.bundle import user_folder
 from coordinator_free_launcher.local.demo_data import provision_demo
 from coordinator_free_launcher.local.ports import free_ports, with_free_ports
@@ -42,7 +42,7 @@ def _measured(bench: Bench, n: int, steps: int) -> list[Row]:
     bare = _bare(folder, 0.5 if bench.quick else SECONDS)
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     with launched(folder) as running:
-        start_all(running)
+        running.start_all(lambda progress: None)
         until(running, "half of the walk", lambda: running.step >= steps // 2)
         used_mib = fmean(private_kib(pid) / KIB_PER_MIB for pid in running.pool.pids.values())
         until(running, "all end", lambda: len(running.outcome.codes) == n)
