@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -33,7 +34,7 @@ def faults(
     seconds: Annotated[
         float | None, typer.Option(min=0.1, callback=finite, help="Run for this many seconds instead.")
     ] = None,
-    jobs: Annotated[int, typer.Option(min=0, max=1024, help="Processes; 0: one per core.")] = 0,
+    jobs: Annotated[int, typer.Option(min=0, max=1024, help="Processes; 0: one per core (rounds: always one).")] = 0,
     trace: Annotated[bool, typer.Option(help="With --seed: tell everything that happens.")] = False,
     protocol: Annotated[str, typer.Option(help="walk (a known path) or rounds (a hidden one).")] = "walk",
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
@@ -43,15 +44,16 @@ def faults(
 
     if protocol not in PROTOCOLS:
         raise typer.BadParameter(f"--protocol {protocol}: must be {' or '.join(PROTOCOLS)}")
-    if protocol != PROTOCOLS[0]:
-        _rounds(first if seed is None else seed, 1 if seed is not None else schedules, seconds, as_json)
-        return
-
     if trace and seed is None:
         raise typer.BadParameter("--trace needs --seed")
+    say = typer.echo if trace else None
+    if protocol != PROTOCOLS[0]:
+        _rounds(first if seed is None else seed, 1 if seed is not None else schedules, seconds, as_json, say)
+        return
+
     started = time.monotonic()
     if seed is not None:
-        tally = run_seed(seed, typer.echo if trace else None)
+        tally = run_seed(seed, say)
     else:
         count = SCHEDULES if schedules is None and seconds is None else schedules
         tally = _run_many(first, count, seconds, jobs or os.cpu_count() or 1, quiet=as_json)
@@ -60,7 +62,9 @@ def faults(
         raise typer.Exit(1)
 
 
-def _rounds(first: int, schedules: int | None, seconds: float | None, as_json: bool) -> None:
+def _rounds(
+    first: int, schedules: int | None, seconds: float | None, as_json: bool, say: Callable[[str], None] | None
+) -> None:
     """Hidden walks, in this process."""
     from rich.progress import Progress
 
@@ -69,13 +73,14 @@ def _rounds(first: int, schedules: int | None, seconds: float | None, as_json: b
     count = SCHEDULES if schedules is None and seconds is None else schedules
     with Progress(disable=as_json) as bar:
         task = bar.add_task("schedules", total=count)
-        done, events, failures = run_many(first, count, seconds, lambda n: bar.update(task, completed=n))
+        done, events, failures = run_many(first, count, seconds, lambda n: bar.update(task, completed=n), say)
     if as_json:
         found = [{"seed": seed, "what": what} for seed, what in failures]
         typer.echo(json.dumps({"schedules": done, "events": events, "failures": found}))
     else:
         for seed, what in failures[:SHOWN]:
-            typer.echo(f"seed {seed}: {what}\n  replay: network-dp simulate faults --protocol rounds --seed {seed}")
+            again = f"network-dp simulate faults --protocol rounds --seed {seed} --trace"
+            typer.echo(f"seed {seed}: {what}\n  replay: {again}")
         verdict = "every invariant held" if not failures else f"{len(failures)} FAILED"
         typer.echo(f"{done} schedules, {events} events: {verdict}")
     if failures:

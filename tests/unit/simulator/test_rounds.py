@@ -6,7 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
+from coordinator_free_launcher.cli.app import app
 from node.protocols.rounds import adder, lists, lives, machine, masked, visit
 from node.protocols.rounds.effects import Begin, Persist
 from node.protocols.rounds.pads import Pads
@@ -196,3 +198,10 @@ def test_a_total_without_everybodys_share_is_found(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(masked, "share", wrong)
     with pytest.raises(ViolationError, match="not the sum"):
         World(2, in_one_round=True).run()
+
+
+def test_the_command_tells_a_schedule_of_rounds_on_request() -> None:
+    command = ["simulate", "faults", "--protocol", "rounds"]
+    said = CliRunner().invoke(app, [*command, "--seed", "3", "--trace"])
+    assert said.exit_code == 0 and "gets Outcome for Block" in said.output and "every invariant held" in said.output
+    assert CliRunner().invoke(app, [*command, "--trace"]).exit_code == 2
