@@ -34,7 +34,7 @@ $(STAMP): $(RUN_STAMP) requirements/dev.txt
 	$(BIN)/python -m pip install --quiet --require-hashes --requirement requirements/dev.txt
 	touch $(STAMP)
 
-demo: $(RUN_STAMP) ## three real runs over real processes, a table and reports
+demo: $(RUN_STAMP) ## four real runs over real processes, a table and reports
 	$(BIN)/network-dp demo --out demo-out
 
 lint: $(STAMP) ## ruff and mypy --strict

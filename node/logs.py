@@ -7,6 +7,7 @@ it was raised, and no more; nothing of it goes to a peer (node/transport/server.
 from __future__ import annotations
 
 import logging
+import re
 import sys
 import threading
 import time
@@ -21,6 +22,7 @@ PLACES: Final = 3  # innermost frames that are named
 LINES_MAX: Final = 60  # of one kind per window
 WINDOW_S: Final = 60.0
 KINDS_MAX: Final = 256
+_PLACE: Final = re.compile(r"%[.0-9]*[a-z]")
 
 
 def described(error: BaseException | None) -> str:
@@ -74,7 +76,7 @@ class Sparing(logging.Filter):
         """What was left out since a line of its kind was last let through."""
         for (_, _, text), (_, _, left_out) in list(self._kinds.items()):  # saying it adds a kind
             if left_out:
-                yield f'{left_out:.0f} lines like "{text}" left out'
+                yield f'{left_out:.0f} lines like "{_PLACE.sub("...", text)}" left out'
 
 
 def set_up(name: str) -> Sparing:

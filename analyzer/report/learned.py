@@ -21,6 +21,7 @@ from network_dp.strength import MEDIUM, STRONG, TOP
 _CELLS: Final = 60  # users up to which every pair is a cell with its own tip
 _NAMES: Final = 30  # names on an axis
 _PAIRS: Final = 20
+_ALIKE: Final = 0.02  # of the scale: below, a map of all pairs is one colour
 _LEFT, _RIGHT, _Y = 20, 695, 44
 
 
@@ -106,6 +107,8 @@ def pairs(analysis: Analysis) -> str:
         return ""
     shown = np.where(np.isfinite(epsilon), np.minimum(epsilon, TOP), TOP).astype(np.float64) / TOP
     np.fill_diagonal(shown, np.nan)
+    if np.nanmax(shown) - np.nanmin(shown) < _ALIKE:
+        return _all_alike(analysis, epsilon)
     body = _cells(analysis, shown, epsilon) if plan.n <= _CELLS else _pixels(shown)
     strip = png(heat(np.linspace(0, 1, 120)[None, :].repeat(8, axis=0)))
     legend = f'<div class="scale"><span>0</span><img alt="" src="{strip}"><span>10 or more</span></div>'
@@ -116,6 +119,15 @@ def pairs(analysis: Analysis) -> str:
     return (
         f"<figure><h3>Who could learn about whom</h3><div class='square'>{body}{legend}</div>"
         f"<figcaption>{escape(words)}{_worst(analysis)}</figcaption></figure>"
+    )
+
+
+def _all_alike(analysis: Analysis, epsilon: Floats) -> str:
+    others = epsilon[~np.eye(len(epsilon), dtype=np.bool_)]
+    words = f"All pairs of users are alike: epsilon {number(float(others.min()))} to {number(float(others.max()))}."
+    return (
+        "<figure class='words'><h3>Who could learn about whom</h3>"
+        f"<figcaption><p>{words}</p>{_worst(analysis)}</figcaption></figure>"
     )
 
 

@@ -42,7 +42,8 @@ figure{margin:0;padding:14px;min-width:0}figcaption{margin-top:6px}section.chart
 grid-template-columns:minmax(0,560px) 1fr;gap:0 28px;align-items:center}
 .charts figure:last-child:nth-child(odd) h3{grid-column:1/-1}
 .charts figure:last-child:nth-child(odd) .legend{grid-column:1}
-.charts figure:last-child:nth-child(odd) figcaption{grid-column:2;grid-row:2;font-size:.95rem}}
+.charts figure:last-child:nth-child(odd) figcaption{grid-column:2;grid-row:2;font-size:.95rem}
+.charts figure.words:last-child:nth-child(odd){display:block}}
 .square{max-width:470px;margin:0 auto;width:100%}
 svg{width:100%;height:auto;display:block}svg.square{max-width:430px;margin:0 auto}
 .pixels{width:100%;max-width:470px;aspect-ratio:1;

@@ -97,7 +97,9 @@ def _with_test(text: str, scores: list[Score]) -> str:
 def export(
     log: Annotated[Path, typer.Argument(help="Your own view log.")],
     out: Out,
-    replace: Annotated[bool, typer.Option(help="Overwrite OUT if it exists; never the log itself.")] = False,
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Overwrite OUT if it exists; never the log itself.")
+    ] = False,
 ) -> None:
     """Write your log as you may hand it to others: steps, neighbours and tags, no values and no times."""
     from analyzer.read.export import export as write_export

@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 TaskOption = Annotated[str, typer.Option(help="sum, mean, histogram or sgd.")]
 TopologyOption = Annotated[str, typer.Option(help="ring or complete (next holder uniform over all users).")]
 UsersOption = Annotated[int, typer.Option(help="Users; on the complete graph the least number alive.")]
-StepsOption = Annotated[int | None, typer.Option(help="Complete graph: steps of the walk, over all users.")]
+StepsOption = Annotated[
+    int | None, typer.Option(max=1_000_000_000, help="Complete graph: steps of the walk, over all users.")
+]
 RoundsOption = Annotated[int | None, typer.Option(help="Ring: rounds.")]
 DeltaOption = Annotated[float, typer.Option(help="delta of (epsilon, delta)-DP; well below 1/users.")]
 SensitivityOption = Annotated[float, typer.Option(help="How far one contribution can move: upper - lower bound.")]

@@ -75,7 +75,7 @@ def compose_command(
 def stack_command(
     plan_file: Annotated[Path, typer.Argument(metavar="PLAN", help="The plan; addresses in it are replaced.")],
     out: Annotated[Path, typer.Option(help="New folder for the bundles and the engine's file.")],
-    engine: Annotated[Engine, typer.Option(help="Which engine.")] = Engine.SWARM,
+    engine: Annotated[Engine, typer.Option(metavar="ENGINE", help="swarm or kubernetes.")] = Engine.SWARM,
     image: Annotated[
         str, typer.Option(callback=_image, help="The image, as the machines of the engine reach it.")
     ] = "network-dp:latest",

@@ -84,9 +84,10 @@ def graph(
     On a graph the promise is a matrix: what a user loses to its neighbours is more than what it loses to users far
     away. A user with few peers keeps the token long under Metropolis weights, and is exposed to all.
 
-    \b
-    network-dp graph hypercube --users 32 --steps 275 --task sgd --draw cube.png
-    network-dp graph --edges friends.csv --epsilon 1 --distance 2
+    Examples:
+
+    * network-dp graph hypercube --users 32 --steps 275 --task sgd --draw cube.png
+    * network-dp graph --edges friends.csv --epsilon 1 --distance 2
     """
     from network_dp.graph_advice import Question
     from network_dp.graph_generators import Options

@@ -32,7 +32,12 @@ def invite_command(
     out: Annotated[Path, typer.Option(help="New folder for the signed plan and the signer's key.")],
     host: Annotated[str, typer.Option(help="IP address to listen at.")] = "0.0.0.0",  # noqa: S104 - that is its purpose
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen at.")] = 7090,
-    announce: Annotated[bool, typer.Option(help="Let the others find this machine by multicast DNS.")] = True,
+    announce: Annotated[
+        bool,
+        typer.Option(
+            " /--no-announce", show_default=False, help="Do not let the others find this machine by multicast DNS."
+        ),
+    ] = True,
     wait_s: WaitS = 1800.0,
 ) -> None:
     """Show a code; when every user of the plan has joined with it, sign the plan and send it to all of them.

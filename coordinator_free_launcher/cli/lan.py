@@ -45,7 +45,9 @@ def sign_command(
 def accept_command(
     public: Annotated[Path, typer.Argument(metavar="PUBLIC", help="The folder that `sign` wrote.")],
     folder: Root = Path(),
-    replace: Annotated[bool, typer.Option(help="Give up another plan that was accepted here before.")] = False,
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Give up another plan that was accepted here before.")
+    ] = False,
 ) -> None:
     """Take the signed plan and certificates, check that they name your key, and complete your bundle.
 

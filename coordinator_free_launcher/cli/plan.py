@@ -63,6 +63,9 @@ def new(
     path: Annotated[
         str, typer.Option(help="known, or hidden: anonymous rounds hide who holds the token (complete graph).")
     ] = "known",
+    protocol: Annotated[
+        str, typer.Option(help="walk, or masked_sum: one anonymous round, against colluders (not for a model).")
+    ] = "walk",
     name: Annotated[str, typer.Option(help="Name of the run.")] = "my-run",
     port: Annotated[int, typer.Option(min=1, max=65535, help="First port; every user gets one.")] = 20000,
     out: Annotated[Path | None, typer.Option(help="File to write (default: standard output).")] = None,
@@ -92,7 +95,19 @@ def new(
     names, peers = with_peers(graph, user_names(users, found), graph_seed)
     topology = topology or (None if graph is None else "graph")
     wish = Wish(
-        name, task, delta, topology, names, lengths, mechanism, epsilon, port=port, path=path, shape=shape, peers=peers
+        name,
+        task,
+        delta,
+        topology,
+        names,
+        lengths,
+        mechanism,
+        epsilon,
+        port=port,
+        path=path,
+        protocol=protocol,
+        shape=shape,
+        peers=peers,
     )
     text = write_plan(wish)
     plan = parse(text)

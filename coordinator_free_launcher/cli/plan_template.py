@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, get_args
 
 from network_dp.mechanism import MECHANISMS
-from network_dp.plan import PlanError
+from network_dp.plan import PlanError, ProtocolKind
 from network_dp.topology import TOPOLOGIES, Topology
 
 FIRST_PORT: Final = 20000
+PROTOCOLS: Final = get_args(ProtocolKind)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +45,13 @@ class Wish:
     host: str = "127.0.0.1"
     port: int = FIRST_PORT
     path: str = "known"
+    protocol: str = "walk"
     shape: Shape = Shape()
     peers: Sequence[Sequence[int]] = ()  # of every user, on a graph
+
+    @property
+    def masked(self) -> bool:
+        return self.protocol == "masked_sum"
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +92,11 @@ _HIDDEN: Final = """
 colluders = 1                # so many users may pool what they see
 beat_ms = 20.0               # everybody sends one block of one size on this beat
 known_steps = 0              # steps that an absence may show within the promise
+"""
+_MASKED: Final = """
+[rounds]
+colluders = 1                # so many users may pool what they see
+attempts = 2                 # how often the sum may be tried, each time with fresh noise
 """
 
 
@@ -146,8 +157,10 @@ def _usual_length(topology: type[Topology], users: int, task: str) -> int:
 def _checked(wish: Wish) -> tuple[_Usual, type[Topology]]:
     if wish.task not in _USUAL:
         raise PlanError(f'task.kind = "{wish.task}": must be one of {", ".join(_USUAL)}')
+    if wish.protocol not in PROTOCOLS:
+        raise PlanError(f'walk.protocol = "{wish.protocol}": must be one of {", ".join(PROTOCOLS)}')
     usual = _USUAL[wish.task]
-    kind = wish.topology or ("complete" if wish.path == "hidden" else usual.topology)
+    kind = wish.topology or ("complete" if wish.path == "hidden" or wish.masked else usual.topology)
     if kind not in TOPOLOGIES:
         raise PlanError(f'walk.topology = "{kind}": must be one of {", ".join(TOPOLOGIES)}')
     topology = TOPOLOGIES[kind]
@@ -156,6 +169,8 @@ def _checked(wish: Wish) -> tuple[_Usual, type[Topology]]:
             "--topology graph and --graph go together: --graph hypercube, or --graph FILE.csv with its edges"
         )
     for key, value in wish.lengths.items():
+        if value is not None and wish.masked:
+            raise PlanError(f"--{key} is not for a masked sum: it is one round")
         if value is not None and key != topology.length_key:
             raise PlanError(f"--{key} is not for {topology.title}: give --{topology.length_key}")
     for key in Shape.__slots__:
@@ -171,15 +186,27 @@ def _user(wish: Wish, names: Sequence[str], i: int) -> str:
     return f'\n[[users]]\nname = "{names[i]}"\naddress = "{wish.host}:{wish.port + i}"{peers}'
 
 
+def _way(wish: Wish, topology: type[Topology], users: int) -> str:
+    """How long the token walks, among whom and who may see it; a masked sum has no token."""
+    if wish.masked:
+        return f'protocol = "{wish.protocol}"      # one anonymous round in which everybody speaks; nobody sees a value'
+    asked = wish.lengths.get(topology.length_key)
+    length = _usual_length(topology, users, wish.task) if asked is None else asked
+    return (
+        f"{f'{topology.length_key} = {length}':<28} # {_LENGTHS[topology.length_key]}\n"
+        f"{_LISTED if topology.listed else ''}"
+        f'path = "{wish.path}"               # known: peers see each other; hidden: nobody learns who holds the token'
+    )
+
+
 def write_plan(wish: Wish) -> str:
     """TOML text with a sentence beside every choice."""
     usual, topology = _checked(wish)
     names = wish.users or [f"user-{i}" for i in range(usual.users)]
     mechanism = wish.mechanism or "gaussian"
-    asked, epsilon = wish.lengths.get(topology.length_key), wish.epsilon
-    count = _usual_length(topology, len(names), wish.task) if asked is None else asked
+    epsilon = wish.epsilon
     against = "network" if topology.drawn or wish.task not in _UNAMPLIFIED else "local"
-    listed, reserve = (_LISTED, _DISTANCE) if topology.listed else ("", "")
+    reserve = _DISTANCE if topology.listed else ""
     if not topology.drawn and mechanism in MECHANISMS and MECHANISMS[mechanism].additive:
         reserve = "reissues = 1                 # how often the token may be lost and taken up again as promised\n"
     users = "\n".join(_user(wish, names, i) for i in range(len(names)))
@@ -191,8 +218,7 @@ name = "{wish.name}"
 
 [walk]
 topology = "{topology.kind}"
-{f"{topology.length_key} = {count}":<28} # {_LENGTHS[topology.length_key]}
-{listed}path = "{wish.path}"               # known: peers see each other; hidden: nobody learns who holds the token
+{_way(wish, topology, len(names))}
 release = "all"              # all: everybody gets the result; holder: only the last one
 durability = "machine"       # machine: survives power loss; process: survives kill -9, faster
 
@@ -206,7 +232,7 @@ mechanism = "{mechanism}"
 epsilon = {usual.epsilon if epsilon is None else epsilon!r}
 delta = {wish.delta!r}
 against = "{against}"          # network: what one other user may learn; local: what somebody who sees all may learn
-{reserve}{_HIDDEN if wish.path == "hidden" else ""}
+{reserve}{_MASKED if wish.masked else _HIDDEN if wish.path == "hidden" else ""}
 [timing]
 preset = "local"             # local, lan or wan
 {users}

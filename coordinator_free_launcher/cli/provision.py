@@ -25,7 +25,9 @@ def read_plan(path: Path) -> Plan:
     return replace(plan, users=users)
 
 
-AllowClipping = Annotated[bool, typer.Option(help="Go on although most of the data lies outside the public bounds.")]
+AllowClipping = Annotated[
+    bool, typer.Option("--allow-clipping", help="Go on although most of the data lies outside the public bounds.")
+]
 
 
 def warn(text: str) -> None:
@@ -36,8 +38,12 @@ def provision_command(
     plan_file: Annotated[Path, typer.Argument(metavar="PLAN", help="The plan, as `plan new` writes it.")],
     out: Annotated[Path, typer.Option(help="New folder for the bundles.")],
     data: Annotated[Path | None, typer.Option(help="Folder with one file per user: NAME.csv, .npy or .jsonl.")] = None,
-    demo_data: Annotated[bool, typer.Option(help="Make up data, and write the truth to OUT/truth.json.")] = False,
-    if_needed: Annotated[bool, typer.Option(help="Do nothing when OUT already holds this plan's bundles.")] = False,
+    demo_data: Annotated[
+        bool, typer.Option("--demo-data", help="Make up data, and write the truth to OUT/truth.json.")
+    ] = False,
+    if_needed: Annotated[
+        bool, typer.Option("--if-needed", help="Do nothing when OUT already holds this plan's bundles.")
+    ] = False,
     allow_clipping: AllowClipping = False,
     ledgers: Ledgers = None,
     valid_days: ValidDays = 365.0,

@@ -32,7 +32,10 @@ class FlavourName(StrEnum):
 Which = Annotated[FigureName, typer.Argument(help="fig1a, fig1b, fig2, fig3, walks, gossip, or all.")]
 FlavourOption = Annotated[
     FlavourName,
-    typer.Option(help="published: the authors' formulas, to recognise the picture; audited: what holds, equal delta."),
+    typer.Option(
+        metavar="FLAVOUR",
+        help="published: the authors' formulas, to recognise the picture; audited: what holds, equal delta.",
+    ),
 ]
 Out = Annotated[Path, typer.Option(help="Folder for PNG, SVG, CSV and a text of what is seen.")]
 Quick = Annotated[bool, typer.Option("--quick", help="A small version in seconds: fewer users, steps and runs.")]
@@ -71,17 +74,17 @@ def reproduce(
 ) -> None:
     """Make the figures of the paper, and of two later ones on graphs, from simulation.
 
-    \b
-    fig1a  bounds of the real sum before any run, against the number of users
-    fig1b  what all pairs of users really lost on simulated walks of the sum
-    fig2   SGD on Houses: objective and test accuracy for epsilon = 10 and 1
-    fig3   what all pairs lost on simulated walks of a histogram
-    walks  SGD walks on graphs (ICML 2024): printed bound, valid bound, what walks cost
-    gossip noisy gossip (Muffliato, NeurIPS 2022): printed exposure against the joint view
+    * fig1a: bounds of the real sum before any run, against the number of users
+    * fig1b: what all pairs of users really lost on simulated walks of the sum
+    * fig2: SGD on Houses: objective and test accuracy for epsilon = 10 and 1
+    * fig3: what all pairs lost on simulated walks of a histogram
+    * walks: SGD walks on graphs (ICML 2024): printed bound, valid bound, what walks cost
+    * gossip: noisy gossip (Muffliato, NeurIPS 2022): printed exposure against the joint view
 
-    \b
-    Try:   network-dp reproduce fig1b --quick
-    Then:  network-dp reproduce all --flavour audited --out figures --houses houses.csv
+    Examples:
+
+    * network-dp reproduce fig1b --quick
+    * network-dp reproduce all --flavour audited --out figures --houses houses.csv
 
     docs/FIGURES.md says what is to be seen, and how much of the paper's gain holds.
     """
@@ -135,9 +138,10 @@ def prepare_houses(
 
     Without --csv or --download a made-up set of the same shape is written: everything can be tried offline.
 
-    \b
-    network-dp data houses --csv houses.csv.gz --out prepared.csv
-    network-dp data houses --download --users-dir houses-users
+    Examples:
+
+    * network-dp data houses --csv houses.csv.gz --out prepared.csv
+    * network-dp data houses --download --users-dir houses-users
     """
     from simulator import datasets
 

@@ -33,8 +33,12 @@ Only = Annotated[list[str] | None, typer.Option(help="Start only this user (repe
 def launch_command(
     folder: RunFolder,
     only: Only = None,
-    detach: Annotated[bool, typer.Option(help="Leave once everybody serves; the users go on alone.")] = False,
-    rejoin: Annotated[bool, typer.Option(help="Come back after a lost or old disk, as receiver only.")] = False,
+    detach: Annotated[
+        bool, typer.Option("--detach", help="Leave once everybody serves; the users go on alone.")
+    ] = False,
+    rejoin: Annotated[
+        bool, typer.Option("--rejoin", help="Come back after a lost or old disk, as receiver only.")
+    ] = False,
     pace: PaceOption = None,
     watch: Watch = False,
     as_json: Json = False,
@@ -118,7 +122,9 @@ def run_command(
     data: Annotated[Path | None, typer.Option(help="Folder with one file per user; default: demo data.")] = None,
     test: Test = None,
     allow_clipping: AllowClipping = False,
-    keep_ports: Annotated[bool, typer.Option(help="Use the plan's ports instead of free ones.")] = False,
+    keep_ports: Annotated[
+        bool, typer.Option("--keep-ports", help="Use the plan's ports instead of free ones.")
+    ] = False,
     ledgers: Ledgers = None,
     pace: PaceOption = None,
     watch: Watch = False,
@@ -183,7 +189,9 @@ def run_command(
 
 def node_command(
     bundle: Annotated[Path, typer.Argument(metavar="BUNDLE", help="The user's folder.")],
-    rejoin: Annotated[bool, typer.Option(help="Come back after a lost or old disk, as receiver only.")] = False,
+    rejoin: Annotated[
+        bool, typer.Option("--rejoin", help="Come back after a lost or old disk, as receiver only.")
+    ] = False,
     crash_at: Annotated[
         str | None, typer.Option(metavar="EFFECT[:N]", help="Fault injection, insecure runs only.")
     ] = None,
@@ -203,12 +211,12 @@ def node_command(
 
 
 def demo_command(
-    out: Annotated[Path, typer.Option(help="Folder for the three runs.")] = Path("demo-out"),
+    out: Annotated[Path, typer.Option(help="Folder for the runs.")] = Path("demo-out"),
     pace: PaceOption = None,
     watch: Watch = False,
     as_json: Json = False,
 ) -> None:
-    """Three real runs over real processes: a mean, a histogram and a model; then analyzed, with reports."""
+    """Real runs over real processes: a mean, a histogram, a model with its path known and hidden; with reports."""
     from rich.console import Console
 
     from coordinator_free_launcher.cli.show import progress_bar

@@ -35,7 +35,7 @@ def faults(
         float | None, typer.Option(min=0.1, callback=finite, help="Run for this many seconds instead.")
     ] = None,
     jobs: Annotated[int, typer.Option(min=0, max=1024, help="Processes; 0: one per core (rounds: always one).")] = 0,
-    trace: Annotated[bool, typer.Option(help="With --seed: tell everything that happens.")] = False,
+    trace: Annotated[bool, typer.Option("--trace", help="With --seed: tell everything that happens.")] = False,
     protocol: Annotated[str, typer.Option(help="walk (a known path) or rounds (a hidden one).")] = "walk",
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
 ) -> None:

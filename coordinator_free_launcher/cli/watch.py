@@ -100,7 +100,7 @@ def judge_of(folder: Path) -> Judgement:
 def watch_command(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A run's folder, or one user's bundle.")],
     only: Annotated[str | None, typer.Option(help="The page of this user of the run, from its own files.")] = None,
-    values: Annotated[bool, typer.Option(help="Show your own values and noise; hidden otherwise.")] = False,
+    values: Annotated[bool, typer.Option("--values", help="Show your own values and noise; hidden otherwise.")] = False,
     host: Annotated[str, typer.Option(help="IP address to serve at.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port to serve at; 0: a free one.")] = 0,
 ) -> None:

@@ -1,4 +1,4 @@
-"""``make demo``: three real runs on embedded defaults, one table at the end, a report for each."""
+"""``make demo``: four real runs on embedded defaults, one table at the end, a report for each."""
 
 from __future__ import annotations
 
@@ -16,13 +16,15 @@ from rich.table import Table
 
 from coordinator_free_launcher.local.demo_data import DemoTruth, demo_data
 from coordinator_free_launcher.local.launch import Progress
-from coordinator_free_launcher.local.rivals import local_dp
+from coordinator_free_launcher.local.rivals import local_dp, typical_accuracy
 from coordinator_free_launcher.local.run import LocalRun, Watcher, run_locally
 from network_dp.plan import Plan
 from network_dp.plan_reader import from_dict
 
+SHOWN = {"model-hidden": "  path hidden"}  # below the same model with its path known
 MARKER = "made-by-network-dp-demo"
 USERS = 200
+LEARNERS = 100  # users of the models: every round of a hidden path costs all of them a block
 
 
 def _users(count: int) -> list[dict[str, object]]:
@@ -31,16 +33,19 @@ def _users(count: int) -> list[dict[str, object]]:
 
 
 def demo_plans() -> list[Plan]:
-    """A mean and a histogram on a ring, a model on the complete graph: each worth having at an epsilon of at most 3."""
+    """A mean and a histogram on a ring; one model twice, so that only the path differs. All at epsilon 1."""
 
-    def plan(name: str, walk: dict[str, object], task: dict[str, object], epsilon: float) -> Plan:
-        noise = {"mechanism": "gaussian", "epsilon": epsilon, "delta": 1e-6}
-        return from_dict({"name": name, "walk": walk, "task": task, "noise": noise, "users": _users(USERS)})
+    def plan(name: str, users: int, walk: dict[str, object], task: dict[str, object]) -> Plan:
+        noise = {"mechanism": "gaussian", "epsilon": 1.0, "delta": 1e-6}
+        return from_dict({"name": name, "walk": walk, "task": task, "noise": noise, "users": _users(users)})
 
+    ring, drawn = {"topology": "ring", "rounds": 5}, {"topology": "complete", "steps": 300}
+    model = {"kind": "sgd", "features": 2, "radius": 10.0}
     return [
-        plan("mean", {"topology": "ring", "rounds": 5}, {"kind": "mean", "lower": 0.0, "upper": 1.0}, 1.0),
-        plan("histogram", {"topology": "ring", "rounds": 5}, {"kind": "histogram", "buckets": 6}, 1.0),
-        plan("model", {"topology": "complete", "steps": 3000}, {"kind": "sgd", "features": 3, "radius": 10.0}, 3.0),
+        plan("mean", USERS, ring, {"kind": "mean", "lower": 0.0, "upper": 1.0}),
+        plan("histogram", USERS, ring, {"kind": "histogram", "buckets": 6}),
+        plan("model", LEARNERS, drawn, model),
+        plan("model-hidden", LEARNERS, {**drawn, "path": "hidden"}, model),
     ]
 
 
@@ -49,7 +54,7 @@ Bar = Callable[[str], AbstractContextManager[Callable[[Progress], None]]]
 
 
 def demo(out: Path, *, as_json: bool, bar: Bar, watcher: Watcher | None = None, pace: float | None = None) -> int:
-    """Run all three into ``out`` (emptied first when an earlier demo made it) and show what came of it."""
+    """Run all of them into ``out`` (emptied first when an earlier demo made it) and show what came of it."""
     console = Console(stderr=as_json)
     if out.exists():
         if not (out / MARKER).exists():
@@ -75,8 +80,8 @@ def demo(out: Path, *, as_json: bool, bar: Bar, watcher: Watcher | None = None, 
 
 
 def _show(rows: list[tuple[LocalRun, float]], console: Console) -> None:
-    table = Table(title=f"{USERS} users, no server, nobody's data left its process")
-    columns = ("run", "epsilon", "no privacy", "network DP", "local DP", "verdict")
+    table = Table(title="Everything at epsilon 1: no server, nobody's data left its process")
+    columns = ("run", "users", "no privacy", "network DP", "local DP", "verdict")
     for column in columns:
         table.add_column(column, justify="left" if column in ("run", "verdict") else "right", no_wrap=True)
     for done, _ in rows:
@@ -84,7 +89,9 @@ def _show(rows: list[tuple[LocalRun, float]], console: Console) -> None:
     console.print(table)
     console.print(
         "mean, histogram: the value (the largest share) and how far a number is off, typically. model: how many of 100 "
-        "new cases it gets right.\nlocal DP, where nobody trusts anybody, is simulated on the same data and epsilon.",
+        "new cases it gets right in this run, and on average.\npath hidden: the same users, steps and epsilon, nobody "
+        "learns who holds the token, so less noise is enough.\nlocal DP, where nobody trusts anybody, is simulated on "
+        "the same data and epsilon.",
         highlight=False,
     )
     console.print("Open the reports in a browser:")
@@ -94,18 +101,19 @@ def _show(rows: list[tuple[LocalRun, float]], console: Console) -> None:
 
 def cells(done: LocalRun) -> tuple[str, ...]:
     """One run, beside what a run without privacy and one under local DP would have found."""
-    known, epsilon = done.comparison, done.plan.noise.epsilon or 0.0
-    made = demo_data(done.plan)
-    rival = local_dp(done.plan, made, epsilon)
+    plan, known = done.plan, done.comparison
+    made = demo_data(plan)
+    rival = local_dp(plan, made, plan.noise.epsilon or 0.0)
+    name = SHOWN.get(plan.name, plan.name)
     if known is None or rival is None:
-        return done.plan.name, f"{epsilon:g}", "-", "-", "-", done.verdict
-    if done.plan.task.classifies:
-        found = [f"{share:.0%} right" for share in (known.truth, known.estimate, rival)]
-        return done.plan.name, f"{epsilon:g}", *found, done.verdict
+        return name, str(plan.n), "-", "-", "-", done.verdict
+    if plan.task.classifies:
+        ours = f"{known.estimate:.0%} (usually {typical_accuracy(plan, made):.0%})"
+        return name, str(plan.n), f"{known.truth:.0%}", ours, f"{rival:.0%}", done.verdict
     truth, estimate = true_values(made.truth), np.array((done.outcome.result or {})["value"])
     largest, off = int(np.argmax(truth)), float(np.sqrt(((estimate - truth) ** 2).mean()))
     found = [f"{truth[largest]:.3f}", f"{estimate[largest]:.3f} (off {off:.3f})", f"off {rival:.3f}"]
-    return done.plan.name, f"{epsilon:g}", *found, done.verdict
+    return name, str(plan.n), *found, done.verdict
 
 
 def true_values(truth: DemoTruth) -> NDArray[np.float64]:

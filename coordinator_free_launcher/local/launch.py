@@ -41,7 +41,7 @@ class Progress:
     users: int
     step: int
     total: int
-    still_s: float = 0.0  # since the last step, or since the start
+    still_s: float = 0.0  # since the last step, or since somebody began to serve
     waiting: str = ""  # for whom, in words, once it has stood still for a while
     told: tuple[str, ...] = ()  # what users have warned of since the last time
     phase: str = ""  # what is done after the walk
@@ -154,6 +154,7 @@ class Launch:
             match news.kind:
                 case "ready":
                     self.ready.add(news.name)
+                    self._moved_at = time.monotonic()
                 case "step":
                     if news.value > self.step:
                         self.step, self._moved_at = news.value, time.monotonic()
@@ -181,11 +182,12 @@ class Launch:
         ended = {name for name, code in self.outcome.codes.items() if code == exits.DONE}
         if len(ended) == len(self.names):
             return ""
+        if starting := [name for name in self.names if name not in self.ready and name not in self.outcome.codes]:
+            return f"still starting: {_some(starting)}"
         silent = self._elsewhere.silent()
         missing = [*(name for name in self.names if name not in self.ready and name not in ended), *(silent or ())]
         if missing:
-            more = f" and {len(missing) - NAMES} more" if len(missing) > NAMES else ""
-            who = f"{', '.join(missing[:NAMES])}{more} ({self.plan.walk.min_live} of {self.plan.n} users are needed)"
+            who = f"{_some(missing)} ({self.plan.walk.min_live} of {self.plan.n} users are needed)"
         elif silent is None:
             who = "users on other machines"
         else:
@@ -225,6 +227,12 @@ class Launch:
         found = results(self.run, self.names)
         self.outcome.result = best_result(found)
         return self.outcome
+
+
+def _some(names: list[str]) -> str:
+    """Of many names the first."""
+    more = f" and {len(names) - NAMES} more" if len(names) > NAMES else ""
+    return f"{', '.join(names[:NAMES])}{more}"
 
 
 def launch(

@@ -1,7 +1,7 @@
-"""What local DP would have given on a demo's data, at the same epsilon and delta: the average of simulated runs.
+"""What to compare a demo's run with: simulated runs of the same plan, and local DP on the same data and epsilon.
 
-Every user answers once, alone, by the mechanism that serves it best: Laplace or Gaussian noise on its value, randomised
-response for its bucket, Gaussian noise on its gradient at the start (of which the model is then the sum).
+Under local DP every user answers once, alone, by the mechanism that serves it best: Laplace or Gaussian noise on its
+value, randomised response for its bucket, Gaussian noise on its gradient at the start (the model is then their sum).
 """
 
 from __future__ import annotations
@@ -15,11 +15,13 @@ from numpy.typing import NDArray
 
 from coordinator_free_launcher.local.demo_data import DemoData, accuracy, training_rows
 from network_dp import gaussian
+from network_dp.losses import loss_of
 from network_dp.plan import HistogramTask, Plan, SgdTask, SumTask
 from network_dp.promise import aim
 
 Array = NDArray[np.float64]
 SIMULATED: Final = 200
+WALKS: Final = 50
 _SEED: Final = 7
 
 
@@ -63,6 +65,23 @@ def _model(plan: Plan, made: DemoData, epsilon: float, dice: np.random.Generator
     tests, labels = np.array(truth.test_features), np.array(truth.test_labels)
     models = moves + spread * dice.standard_normal((SIMULATED, len(moves)))
     return float(np.mean([accuracy(model, tests, labels) for model in models]))
+
+
+def typical_accuracy(plan: Plan, made: DemoData) -> float:
+    """Of the model of a plan whose noise is known, on average: one run's walk and noise are a matter of luck."""
+    return float(np.mean([_trained(plan, made, np.random.default_rng(seed)) for seed in range(WALKS)]))
+
+
+def _trained(plan: Plan, made: DemoData, dice: np.random.Generator) -> float:
+    task, loss = plan.task, loss_of(plan.task)
+    assert isinstance(task, SgdTask) and loss is not None
+    tables = [(training_rows(rows[:, :-1], intercept=task.intercept), rows[:, -1]) for rows in made.rows]
+    model = np.zeros(task.dimension)
+    for step, user in enumerate(dice.integers(plan.n, size=plan.total_steps), start=1):
+        rows, labels = tables[user]
+        gradient = loss.slope(rows @ model, labels) @ rows / len(rows)
+        model = task.moved(model, gradient + plan.mechanism.size * dice.standard_normal(task.dimension), step)
+    return accuracy(model, np.array(made.truth.test_features), np.array(made.truth.test_labels))
 
 
 _RIVALS: Final[Mapping[type, Callable[[Plan, DemoData, float, np.random.Generator], float]]] = {

@@ -105,6 +105,9 @@ def bounded(method: Callable[[Any, Any], Awaitable[Any]]) -> Callable[[Any, Any]
         except WireError as error:
             log.warning("refused a message from %s: %s", context.peer(), error)
             refusal = grpc.StatusCode.INVALID_ARGUMENT, "not a message of this protocol"
+        except grpc.aio.BaseError as error:  # this server stops, or the caller is gone: it asks again, or need not
+            log.info("a call from %s broke off: %s", context.peer(), described(error))
+            refusal = grpc.StatusCode.INTERNAL, "the call failed"
         except Exception as error:
             log.error("a call from %s failed: %s", context.peer(), described(error))
             refusal = grpc.StatusCode.INTERNAL, "the call failed"

@@ -77,7 +77,7 @@ def test_lines_of_one_kind_are_bounded_and_what_was_left_out_is_counted() -> Non
     heard = [let_through("refused %d", number) for number in range(LINES_MAX + 5)]
     assert None not in heard[:LINES_MAX] and heard[LINES_MAX:] == [None] * 5
     assert let_through("another %d", 1) == "another 1"
-    assert list(sparing.rest()) == ['5 lines like "refused %d" left out']
+    assert list(sparing.rest()) == ['5 lines like "refused ..." left out']
     now[0] = WINDOW_S
     assert let_through("refused %d", 7) == "refused 7 (5 lines like this left out)"
     assert let_through("refused %d", 8) == "refused 8" and list(sparing.rest()) == []
