@@ -73,8 +73,9 @@ def typical_accuracy(plan: Plan, made: DemoData) -> float:
 
 
 def _trained(plan: Plan, made: DemoData, dice: np.random.Generator) -> float:
-    task, loss = plan.task, loss_of(plan.task)
-    assert isinstance(task, SgdTask) and loss is not None
+    task = plan.task
+    assert isinstance(task, SgdTask)
+    loss = loss_of(task)
     tables = [(training_rows(rows[:, :-1], intercept=task.intercept), rows[:, -1]) for rows in made.rows]
     model = np.zeros(task.dimension)
     for step, user in enumerate(dice.integers(plan.n, size=plan.total_steps), start=1):
