@@ -29,6 +29,12 @@ GraphOption = Annotated[
     ),
 ]
 SeedOption = Annotated[int, typer.Option(min=0, help="Another random graph.")]
+PathOption = Annotated[
+    str, typer.Option(help="known, or hidden: anonymous rounds hide who holds the token (complete graph).")
+]
+ProtocolOption = Annotated[
+    str, typer.Option(help="walk, or masked_sum: one anonymous round, against colluders (not for a model).")
+]
 
 
 @plans.command("new")
@@ -41,9 +47,7 @@ def new(
     lower: Annotated[float | None, typer.Option(callback=finite, help="Least value, known beforehand.")] = None,
     upper: Annotated[float | None, typer.Option(callback=finite, help="Largest value, known beforehand.")] = None,
     categories: Annotated[str | None, typer.Option(help="Histogram of texts: a,b,c.")] = None,
-    edges: Annotated[
-        str | None, typer.Option(help="Histogram of numbers: the ends of the ranges, 0,18,65,120.")
-    ] = None,
+    edges: Annotated[str | None, typer.Option(help="Histogram of numbers: ends of ranges, 0,18,65,120.")] = None,
     buckets: Annotated[int | None, typer.Option(help="Histogram of whole numbers 0 .. buckets-1.")] = None,
     features: Annotated[str | None, typer.Option(help="Model: columns to predict from, a,b,c.")] = None,
     label: Annotated[str | None, typer.Option(help="Model: column to predict.")] = None,
@@ -60,12 +64,8 @@ def new(
     mechanism: Annotated[str | None, typer.Option(help="gaussian, laplace (ring sums) or rr (histograms).")] = None,
     epsilon: Annotated[float | None, typer.Option(help="Target epsilon of network DP (default 1; sgd 3).")] = None,
     delta: Annotated[float, typer.Option(help="Target delta.")] = 1e-6,
-    path: Annotated[
-        str, typer.Option(help="known, or hidden: anonymous rounds hide who holds the token (complete graph).")
-    ] = "known",
-    protocol: Annotated[
-        str, typer.Option(help="walk, or masked_sum: one anonymous round, against colluders (not for a model).")
-    ] = "walk",
+    path: PathOption = "known",
+    protocol: ProtocolOption = "walk",
     name: Annotated[str, typer.Option(help="Name of the run.")] = "my-run",
     port: Annotated[int, typer.Option(min=1, max=65535, help="First port; every user gets one.")] = 20000,
     out: Annotated[Path | None, typer.Option(help="File to write (default: standard output).")] = None,
@@ -91,7 +91,6 @@ def new(
         lower=lower,
         upper=upper,
     )
-    lengths = {"rounds": rounds, "steps": steps}
     names, peers = with_peers(graph, user_names(users, found), graph_seed)
     topology = topology or (None if graph is None else "graph")
     wish = Wish(
@@ -100,7 +99,7 @@ def new(
         delta,
         topology,
         names,
-        lengths,
+        {"rounds": rounds, "steps": steps},
         mechanism,
         epsilon,
         port=port,
