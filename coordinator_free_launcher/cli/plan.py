@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -14,6 +14,9 @@ from coordinator_free_launcher.cli.provision import read_plan
 from coordinator_free_launcher.cli.rows import Row
 from network_dp.in_words import way
 from network_dp.plan import Plan, PlanError
+
+if TYPE_CHECKING:
+    from coordinator_free_launcher.local.tables import Folder
 
 HASH_SHOWN = 16  # of its 64 digits, as `accept` shows it
 plans = typer.Typer(help="Write a plan, and see what it promises before anything runs.", no_args_is_help=True)
@@ -74,10 +77,9 @@ def new(
 
     Bounds, categories and edges are public: take them from what is known beforehand, not from the data.
     """
-    from coordinator_free_launcher.cli.own_data import checked, column_names, user_names
+    from coordinator_free_launcher.cli.own_data import column_names, user_names
     from coordinator_free_launcher.cli.plan_template import Shape, Wish, write_plan
     from coordinator_free_launcher.local.tables import survey
-    from network_dp.plan_reader import parse
 
     found = None if data is None else survey(data)
     shape = Shape(
@@ -108,16 +110,17 @@ def new(
         shape=shape,
         peers=peers,
     )
-    text = write_plan(wish)
+    _write(write_plan(wish), found, out)
+
+
+def _write(text: str, found: Folder | None, out: Path | None) -> None:
+    from coordinator_free_launcher.cli.own_data import checked
+    from coordinator_free_launcher.cli.worth import worth
+    from network_dp.plan_reader import parse
+
     plan = parse(text)
     if found is not None:
         checked(plan, found)
-    _write(text, plan, out)
-
-
-def _write(text: str, plan: Plan, out: Path | None) -> None:
-    from coordinator_free_launcher.cli.worth import worth
-
     if out is None:
         typer.echo(text, nl=False)
         return
