@@ -96,6 +96,7 @@ def best_edge(
 
 
 def with_edge(peers: Sequence[Sequence[int]], edge: tuple[int, int]) -> Peers:
+    """The peer lists with one edge more."""
     rows = [set(row) for row in peers]
     rows[edge[0]].add(edge[1])
     rows[edge[1]].add(edge[0])

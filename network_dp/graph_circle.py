@@ -165,6 +165,8 @@ class _Timed:
 
 @dataclass(frozen=True)
 class Pieces:
+    """The kernels between u, v and the start: with the windows' weights (timed) and without (plain)."""
+
     timed: dict[str, _Timed]
     plain: dict[str, Complexes]
 

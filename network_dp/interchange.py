@@ -69,6 +69,7 @@ def trade_off(guarantee: Guarantee, n_points: int = _ALPHAS) -> tuple[Floats, Fl
 
 
 def trade_off_csv(guarantee: Guarantee) -> str:
+    """The f-DP curve as CSV with the columns alpha and beta."""
     text = io.StringIO()
     writer = csv.writer(text)
     writer.writerow(("alpha", "beta"))

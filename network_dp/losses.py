@@ -28,6 +28,7 @@ class Loss:
 
 
 def loss_of(spec: SgdTask) -> Loss:
+    """The loss that a plan's SGD task names."""
     match spec.loss:
         case "logistic":
             return Loss(_logistic, _logistic_slope, binary=True)

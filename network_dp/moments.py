@@ -116,6 +116,7 @@ class Rows:
 
 @lru_cache(maxsize=4)
 def binomial_rows(rate: float, last: int) -> Rows:
+    """P(C = c) for C ~ Binomial(m, rate), m up to `last`, cut where the rest is bounded."""
     start, stop = _blocks(last)
     longest = stop - 1
     # complete rows, c = 0 .. m, if all are short; else cut where the rest is both small and easy to bound

@@ -41,6 +41,7 @@ def make_path(
     step_sizes: ArrayLike | None,
     noisy: ArrayLike | None,
 ) -> Path:
+    """A walked path, checked, and sorted by contribution."""
     require(task in ("sum", "sgd"), f'task must be "sum" or "sgd", got {task!r}')
     require_whole("n_users", n_users, 1)
     given = np.asarray(walk)

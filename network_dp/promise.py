@@ -40,6 +40,7 @@ def noise_at_every_step(plan: Plan) -> bool:
 
 
 def response_of(plan: Plan) -> Response:
+    """The randomised response of a plan: its buckets and its gamma."""
     return Response(plan.task.dimension, plan.mechanism.size)
 
 

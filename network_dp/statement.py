@@ -130,11 +130,13 @@ def _security(plan: Plan) -> str:
 
 
 def as_markdown(plan: Plan, answers: list[Field]) -> str:
+    """The statement as one page of Markdown."""
     rows = "".join(f"| {answer.title} | {answer.text} |\n" for answer in answers)
     return f"# Privacy statement: {plan.name}\n\n| question | answer |\n|---|---|\n{rows}"
 
 
 def as_dict(plan: Plan, answers: list[Field]) -> dict[str, Any]:
+    """The statement as one object for JSON, with the promise's numbers."""
     found = promised(plan)
     unbounded = found.epsilon is None or math.isinf(found.epsilon)
     numbers = {"epsilon": None if unbounded else found.epsilon, "delta": plan.noise.delta, "bound": found.bound}
