@@ -174,6 +174,11 @@ class Invariants:
         self._left = {
             visit: sent for visit, sent in self._left.items() if visit[0] != user or self.evidence.is_known(visit)
         }
+        self._ends = {
+            name: end
+            for name, end in self._ends.items()
+            if end.visit[0] != user or end.visit[2] <= disk.visits or self.evidence.is_known(end.visit)
+        }
 
     def _see(self, user: int, content: Content) -> None:
         """Against everything it saw or sent before, in any branch, raw data of others carry one full foreign noise."""

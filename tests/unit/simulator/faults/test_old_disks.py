@@ -121,3 +121,12 @@ NEVER_LEFT = 100110347
 
 def test_a_line_written_again_for_a_token_that_never_left_counts_nothing() -> None:
     assert run_seed(NEVER_LEFT).failures == []
+
+
+#: With a cap; the finisher's disk goes back to before its visit, whose result had not left, and it ends the walk with the
+#: very same token again.
+SAME_END = 100003288
+
+
+def test_an_end_that_never_left_is_not_the_one_with_the_same_token_that_leaves() -> None:
+    assert run_seed(SAME_END).failures == []
