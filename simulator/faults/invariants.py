@@ -174,11 +174,6 @@ class Invariants:
         self._left = {
             visit: sent for visit, sent in self._left.items() if visit[0] != user or self.evidence.is_known(visit)
         }
-        self._ends = {
-            name: end
-            for name, end in self._ends.items()
-            if end.visit[0] != user or end.visit[2] <= disk.visits or self.evidence.is_known(end.visit)
-        }
 
     def _see(self, user: int, content: Content) -> None:
         """Against everything it saw or sent before, in any branch, raw data of others carry one full foreign noise."""
@@ -203,7 +198,11 @@ class Invariants:
     def ended(self, ctx: Context, disk: Durable) -> None:
         """A walk ends: remember its content under the name of the end (called when the finish is in the log)."""
         custody, result = disk.custody, disk.result
-        if not isinstance(custody, Ended) or result is None or result.end in self._ends:
+        if not isinstance(custody, Ended) or result is None:
+            return
+        known = self._ends.get(result.end)
+        # An end that nobody else has seen may be undone by an old disk, and come again with the same token.
+        if known is not None and (known.visit[0] != ctx.me or self.evidence.is_known(known.visit)):
             return
         finish = self.evidence.finish_of(ctx.me, custody.visit)
         if finish is None:

@@ -123,8 +123,8 @@ def test_a_line_written_again_for_a_token_that_never_left_counts_nothing() -> No
     assert run_seed(NEVER_LEFT).failures == []
 
 
-#: With a cap; the finisher's disk goes back to before its visit, whose result had not left, and it ends the walk with the
-#: very same token again.
+#: With a cap; the finisher's disk goes back to before its visit, whose result had not left, and it ends the walk
+#: with the very same token again.
 SAME_END = 100003288
 
 
