@@ -17,6 +17,8 @@ pytestmark = pytest.mark.process
 
 RING = {"topology": "ring", "rounds": 3}
 COMPLETE = {"topology": "complete", "steps": 25}
+STAR = {"topology": "graph", "steps": 25, "peers": [[1, 2, 3], [0], [0], [0]]}
+PATH = {"topology": "graph", "steps": 25, "peers": [[1], [0, 2], [1, 3], [2]]}
 GAUSSIAN = {"mechanism": "gaussian", "sigma": 0.5}
 SUM: dict[str, Any] = {"kind": "sum", "lower": -1.0, "upper": 1.0}
 MEAN = {**SUM, "kind": "mean"}
@@ -57,6 +59,9 @@ ALGORITHMS = {
     "complete SGD, ridge": (COMPLETE, RIDGE, GAUSSIAN, LABELLED),
     "complete SGD, smoothed hinge": (COMPLETE, HINGE, GAUSSIAN, LABELLED),
     "complete custom": (COMPLETE, CUSTOM, GAUSSIAN, NUMBERS),
+    "path sum": (PATH, SUM, GAUSSIAN, NUMBERS),
+    "star histogram, Gaussian": (STAR, BUCKETS, GAUSSIAN, CHOICES),
+    "path SGD": (PATH, LOGISTIC, GAUSSIAN, LABELLED),
 }
 
 
@@ -71,6 +76,19 @@ def test_the_token_is_conserved(algorithm: str, tmp_path: Path) -> None:
     check_contributions_are_the_data(ran, dict(zip(plan.names, values, strict=True)))
     estimate = ran.task.finish(ran.final, tally_of(ran))["value"]
     assert ran.results[plan.names[0]]["value"] == estimate
+
+
+def test_simple_weights_do_not_bias_the_mean(tmp_path: Path) -> None:
+    """The centre of a star has the token in every other step, and alone has a 1: the mean over visits would be 1/2."""
+    values = [[[1.0]], [[0.0]], [[0.0]], [[0.0]]]
+    walk = {**STAR, "steps": 40, "weights": "simple"}
+    plan = make_plan(4, task=MEAN, noise={**GAUSSIAN, "sigma": 0.01}, timing=PATIENT, **walk)
+    ran = run(plan, tmp_path, dict(zip(plan.names, values, strict=True)))
+    check_ended_well(ran)
+    check_chain(ran)
+    check_conserved(ran)
+    assert [visit.user == "user-0" for visit in ran.steps].count(True) == 20
+    assert ran.results["user-2"]["value"] == pytest.approx([0.25], abs=0.02)
 
 
 def check_contributions_are_the_data(ran: Ran, rows: dict[str, Any]) -> None:
