@@ -28,6 +28,7 @@ SHOWING = (
     "analyzer.report.as_json",
     "analyzer.report.terminal",
     "coordinator_free_launcher.cli.bounds_kinds",
+    "coordinator_free_launcher.cli.bounds_tasks",
     "simulator.figures",
     "simulator.published",
 )
