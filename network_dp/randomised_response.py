@@ -23,7 +23,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln
-from scipy.stats import binom
 
 from network_dp.errors import require
 
@@ -98,6 +97,8 @@ def log_moments(response: Response, orders: Floats, others: Ints) -> Floats:
 
     The number B of uniform answers is rounded down to 6 bits, so that few tables serve all columns.
     """
+    from scipy.stats import binom
+
     _, most = _range(int(others[-1]), response.gamma)
     grid = np.unique(round_all_down(np.arange(most + 1)))
     by_blanket = np.array([_table_moments(response, orders, int(b)) for b in grid]).T
@@ -160,6 +161,8 @@ def _table(response: Response, blanket: int) -> _Table:
 
 def _blankets(response: Response, window: Window) -> Iterator[tuple[float, int]]:
     """(probability, number of uniform answers), rounded down to a grid that keeps the tables small."""
+    from scipy.stats import binom
+
     low, high = _range(window.others, response.gamma)
     first, last = _range(high + window.uniform + 1, 1 / response.n_buckets)
     cells = float(last - first + 1) ** (1 if response.n_buckets == 2 else 2)
