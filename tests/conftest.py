@@ -1,5 +1,6 @@
 """Settings of the whole suite: no deadline for a property's example, since the machine may be busy; and nothing is
-written into anybody's home: what commands keep between runs goes to a folder of the suite's own."""
+written into anybody's home: what commands keep between runs goes to a folder of the suite's own. Its processes share
+the laws of exposures, which only the code of the accountant decides."""
 
 from __future__ import annotations
 
@@ -12,5 +13,6 @@ settings.register_profile("busy-machine", deadline=None)
 settings.load_profile("busy-machine")
 
 KEPT = tempfile.TemporaryDirectory(prefix="network-dp-tests-")  # processes that tests start inherit it
-os.environ["NETWORK_DP_CACHE"] = f"{KEPT.name}/laws"
+if "PYTEST_XDIST_WORKER" not in os.environ:
+    os.environ["NETWORK_DP_CACHE"] = f"{KEPT.name}/laws"
 os.environ["XDG_STATE_HOME"] = f"{KEPT.name}/state"

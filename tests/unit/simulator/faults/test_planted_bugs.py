@@ -1,14 +1,17 @@
 """The simulator bites: each planted bug breaks an invariant within 2000 schedules (a rare one within 4000), the core as
-it is breaks none."""
+it is breaks none. For a bug that only one kind of trouble shows the others are left out, which a minute could not run."""
 
 from __future__ import annotations
 
 import importlib.util
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from simulator.faults.runner import run_seed
+from simulator.faults.runner import run_schedule, run_seed
+from simulator.faults.scenario import LONG_RINGS, STAGES
+from simulator.faults.schedule import Schedule, draw
 
 _SPEC = importlib.util.spec_from_file_location("planted", Path(__file__).with_name("planted.py"))
 assert _SPEC is not None and _SPEC.loader is not None
@@ -17,13 +20,17 @@ _SPEC.loader.exec_module(planted)
 
 SCHEDULES = 2000
 RARE = {"forget_who_was_passed_by": 4000}  # takes a user that is skipped in several rounds: one schedule in 1300
+#: The trouble that shows it: users away for some rounds; many duplicates while disks are full now and then.
+ONLY: dict[str, Callable[[Schedule], bool]] = {
+    "forget_who_was_passed_by": lambda schedule: STAGES[schedule.scenario] in LONG_RINGS,
+    "accept_a_late_duplicate_after_a_refusal": lambda schedule: schedule.weather.duplicate == 0.5,
+}
 
 
-def first_failure(schedules: int) -> tuple[int, str] | None:
-    for seed in range(schedules):
-        tally = run_seed(seed)
-        if tally.failures:
-            return seed, tally.failures[0].what
+def first_failure(bug: str) -> tuple[int, str] | None:
+    for schedule in map(draw, range(RARE.get(bug, SCHEDULES))):
+        if ONLY.get(bug, lambda _: True)(schedule) and (failures := run_schedule(schedule).failures):
+            return schedule.seed, failures[0].what
     return None
 
 
@@ -45,7 +52,7 @@ EXPECTED = {
 def test_a_planted_bug_is_caught_and_only_the_bug(plant, monkeypatch) -> None:
     with monkeypatch.context() as patch:
         plant(patch)
-        found = first_failure(RARE.get(plant.__name__, SCHEDULES))
+        found = first_failure(plant.__name__)
     assert found is not None, f"{plant.__name__} survived"
     seed, what = found
     assert EXPECTED[plant.__name__] in what
