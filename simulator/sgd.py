@@ -38,12 +38,6 @@ class Batch:
     step_sizes: Floats  # one per run
 
 
-def plain_batch(walks: Ints, step_sizes: Floats) -> Batch:
-    """Every visit contributes, with noise."""
-    everywhere = np.ones(walks.shape, dtype=np.bool_)
-    return Batch(walks, everywhere, everywhere, step_sizes)
-
-
 def logistic(features: int, step_size: float = 1.0) -> SgdTask:
     """The paper's task: logistic regression, constant steps, no projection; rows already hold their intercept."""
     return SgdTask("sgd", "logistic", features, False, step_size, "constant", None, 1.0, 1.0)

@@ -251,7 +251,7 @@ class Collector:
         if self._kept is not None and self._with_values:
             width = self._plan.task.dimension
             kept = [np.frombuffer(column, dtype=np.float64).reshape(-1, width).copy() for column in self._kept]
-        value, cover = self._result_fields.get("value"), self._result_fields.get("cover")
+        value = self._result_fields.get("value")
         return Logs(
             plan=self._plan,
             run=run,
@@ -272,7 +272,6 @@ class Collector:
             noise=self._noise.tally(),
             result_value=None if value is None else [item * self._unit for item in value],
             result_contributions=self._result_fields.get("contributions"),
-            result_cover=sum(cover) if isinstance(cover, list) else cover,
             contributions=kept[0],
             noises=kept[1],
             models=self._models,

@@ -207,7 +207,6 @@ class Logs:
     noise: NoiseTally
     result_value: Sequence[float] | None
     result_contributions: int | None
-    result_cover: int | None
     contributions: Floats | None  # rows as ``sents``, in data units; None when not logged or too large to keep
     noises: Floats | None
     models: Mapping[int, Sequence[float]]  # SGD: some sent rows -> the model they sent

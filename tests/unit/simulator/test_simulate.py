@@ -98,7 +98,8 @@ def test_simulated_sgd_is_the_task_step_by_step(make_plan: MakePlan) -> None:
     rows, labels = np.stack([d.rows for d in data]), np.stack([d.labels for d in data if d.labels is not None])
     problem = Problem("test", np.asarray(rows, dtype=np.float64), labels, (rows[0], labels[0]), (rows[0], labels[0]))
     spec = node.spec  # type: ignore[attr-defined]
-    batch = sgd.plain_batch(walk[None], np.array([0.5]))
+    everywhere = np.ones((1, len(walk)), dtype=np.bool_)
+    batch = sgd.Batch(walk[None], everywhere, everywhere, np.array([0.5]))
     models = sgd.train(spec, problem, batch, 0.7, NumpySource(np.random.default_rng(9)), np.array([60]))
     assert models[0, 0] == pytest.approx(payload, abs=1e-9)
 

@@ -1,5 +1,5 @@
 """The simulator bites: each planted bug breaks an invariant within 2000 schedules (a rare one within 4000), the core as
-it is breaks none. For a bug that only one kind of trouble shows the others are left out, which a minute could not run."""
+it is breaks none. Where only one kind of trouble can show a bug, schedules with others are left out."""
 
 from __future__ import annotations
 
