@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Final, Literal
 
 import numpy as np
@@ -25,7 +26,7 @@ from coordinator_free_launcher.identity.provision import provision
 from coordinator_free_launcher.local.launch import launch
 from coordinator_free_launcher.local.node_pool import PARENT
 from coordinator_free_launcher.local.planted import COPIES, Bug, Setting
-from coordinator_free_launcher.local.ports import with_free_ports
+from coordinator_free_launcher.local.ports import at_ports, free_ports
 from network_dp import canaries
 from network_dp.errors import UserError, require
 from network_dp.plan import Plan
@@ -141,8 +142,19 @@ def run(
     runs = _Runs(algorithm, n_users, length, sigma, bug, _COPIES if resends or bug == "redrawn_noise" else 0)
     claimed, claimed_one = runs.claim(delta), runs.claim(ONE_RUN_DELTA)
     scores: list[float] = []
+    ports, free = free_ports(jobs * n_users), SimpleQueue[list[int]]()
+    for first in range(0, len(ports), n_users):  # runs side by side would find the same ones free
+        free.put(ports[first : first + n_users])
+
+    def scores_of(number: int) -> list[float]:
+        ports = free.get()
+        try:
+            return list(_scores_of_a_run(runs, folder / f"run-{number}", ports))
+        finally:
+            free.put(ports)
+
     with ThreadPoolExecutor(jobs) as pool:
-        each = pool.map(lambda i: list(_scores_of_a_run(runs, folder / f"run-{i}")), range(n_runs))
+        each = pool.map(scores_of, range(n_runs))
         for done, found in enumerate(each, 1):
             scores += found
             show(done)
@@ -153,9 +165,9 @@ def run(
     return RealAudit(algorithm, bug, *sizes, delta, claimed, counted, ONE_RUN_DELTA, claimed_one, one_run)
 
 
-def _scores_of_a_run(runs: _Runs, folder: Path) -> Iterator[float]:
+def _scores_of_a_run(runs: _Runs, folder: Path, ports: Sequence[int]) -> Iterator[float]:
     """Towards the truth, one score for every canary that the observer sees something of."""
-    plan, setting = with_free_ports(runs.plan()), runs.setting
+    plan, setting = at_ports(runs.plan(), ports), runs.setting
     coins = [secrets.randbelow(2) for _ in plan.names]
     data = folder.with_name(f"{folder.name}-data")
     data.mkdir(parents=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 import socket
+from collections.abc import Sequence
 from dataclasses import replace
 
 from network_dp.plan import Plan, PlanError
@@ -37,8 +38,12 @@ def free_ports(count: int) -> list[int]:
 
 
 def with_free_ports(plan: Plan) -> Plan:
-    """The plan with every user at a free port of this machine (addresses are outside the plan's hash)."""
-    ports = free_ports(plan.n)
+    """The plan with every user at a free port of this machine."""
+    return at_ports(plan, free_ports(plan.n))
+
+
+def at_ports(plan: Plan, ports: Sequence[int]) -> Plan:
+    """The plan with its users at these ports (addresses are outside the plan's hash)."""
     users = tuple(
         replace(user, address=f"127.0.0.1:{port}", bind=None) for user, port in zip(plan.users, ports, strict=True)
     )
