@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 
 from benchmarks.bench import Bench
 from benchmarks.rows import Row, Target, growth
-from network_dp import bounds as network_bounds
 from network_dp import exposure as network_exposure
-from network_dp import profile
-from network_dp.moments import Law
+from network_dp.accounting import bounds as network_bounds
+from network_dp.accounting import profile
+from network_dp.accounting.moments import Law
 from node.noise import SystemSource, discrete_gaussian, discrete_laplace
 from simulator.faults.runner import run_many
 from simulator.pairs import sum_losses

@@ -41,7 +41,7 @@ def spent(book: Ledger, delta: float) -> float:
     """Epsilon at `delta` of all runs together: what each was charged or, where that was more, what it really showed."""
     if not book.charges:
         return 0.0
-    from network_dp.guarantee import composed_epsilon, of_run  # scipy: only where a budget is
+    from network_dp.accounting.guarantee import composed_epsilon, of_run  # scipy: only where a budget is
 
     return composed_epsilon([of_run(charge, book.walked(charge.run)) for charge in book.charges], delta)
 
@@ -77,7 +77,7 @@ def _believed(path: Path, plan: Plan) -> Charge:
     """A bundle's charge; a Gaussian one is held against its own points, before any ledger holds it."""
     charge = ledger.read_charge(path, plan.hash, plan.run_id)
     if charge.mu2 is not None:
-        from network_dp.guarantee import of_charge
+        from network_dp.accounting.guarantee import of_charge
 
         of_charge(charge)
     return charge

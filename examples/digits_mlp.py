@@ -113,7 +113,8 @@ def trained(model: Mlp, parts: list[Floats], sigma: float, seed: int, steps: int
 
 def table(runs: int = 10) -> None:
     """Mean test accuracy and its standard deviation over runs, by how the noise is calibrated."""
-    from network_dp import bounds, calibrate, hidden
+    from network_dp import calibrate, hidden
+    from network_dp.accounting import bounds
 
     train, test = digits()
     model, parts = Mlp(), np.array_split(train, USERS)

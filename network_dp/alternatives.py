@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from network_dp import gaussian
+from network_dp.accounting import gaussian
 from network_dp.calibrate import calibrated_noise
 from network_dp.errors import AccountingError, PlanError
 from network_dp.plan import Plan, as_dict

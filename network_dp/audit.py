@@ -126,7 +126,7 @@ Simulate = Callable[[int, int, np.random.Generator], Floats]
 
 def _ring_sum(n_users: int, n_rounds: int, sigma: float, delta: float, bug: Bug) -> tuple[float, Simulate]:
     """Alg. 1, released. u is the last user and v the one before it: only closing noise hides u's last value from v."""
-    from network_dp import bounds
+    from network_dp.accounting import bounds
 
     require(n_users >= 3, f"a ring needs at least 3 users, got {n_users}")
     u, v = n_users - 1, n_users - 2
@@ -160,7 +160,8 @@ def _complete(
 
     SGD is run on linear losses, where it is a sum: its minorant bound must still hold.
     """
-    from network_dp import bounds, exposure
+    from network_dp import exposure
+    from network_dp.accounting import bounds
 
     task: Literal["sum", "sgd"] = "sum" if algorithm == "complete_sum" else "sgd"
     walk = rng.integers(n_users, size=n_users * length)
@@ -183,7 +184,7 @@ def _ring_histogram(
     n_users: int, n_rounds: int, n_buckets: int, gamma: float, delta: float, bug: Bug
 ) -> tuple[float, Simulate]:
     """Alg. 2, not released. u is the first user, v the second: initial elements alone hide u's first answer from v."""
-    from network_dp import shuffle
+    from network_dp.accounting import shuffle
 
     require(n_buckets >= 3, f"the audit needs n_buckets of at least 3, got {n_buckets}")
     initial = 0 if bug == "no_initial_elements" else cover_elements(gamma, n_users)

@@ -10,13 +10,13 @@ import math
 from dataclasses import replace
 from typing import Literal
 
-from network_dp import bounds, gaussian
-from network_dp.bounds import Accountant
+from network_dp.accounting import bounds, gaussian
+from network_dp.accounting.bounds import Accountant
+from network_dp.accounting.moments import Task
+from network_dp.accounting.search import least as least
 from network_dp.errors import AccountingError, PlanError, UnreachableError, require, require_whole
-from network_dp.moments import Task
 from network_dp.plan import Noise, Plan
 from network_dp.promise import DISCRETE_INFLATION, aim, most_contributions, promised_epsilon
-from network_dp.search import least as least
 
 Topology = Literal["complete", "ring"]
 Privacy = Literal["network", "local"]
@@ -127,7 +127,7 @@ def gamma(
 
     Every candidate is checked with the shuffle accountant; the answer is rounded up by at most 0.1 %.
     """
-    from network_dp import shuffle
+    from network_dp.accounting import shuffle
 
     _check_target(epsilon, delta, 1.0)
     _check_topology(topology)
@@ -174,7 +174,7 @@ def _plan_sigma(plan: Plan, epsilon: float) -> float:
     if not plan.task.has_walk_law:
         raise PlanError(plan.task.without_law)
     if noise.distance is not None:
-        from network_dp.graph_promise import promise_of
+        from network_dp.graphs.promise import promise_of
 
         return promise_of(plan).sigma(epsilon, plan.sensitivity, aim(plan), noise.distance) * _UPWARDS
     return sigma(

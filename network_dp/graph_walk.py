@@ -27,11 +27,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from network_dp import gaussian
-from network_dp.bounds import GREATEST_MU, GRID, LEAST_MU, order_above_one
+from network_dp.accounting import gaussian
+from network_dp.accounting.bounds import GREATEST_MU, GRID, LEAST_MU, order_above_one
+from network_dp.accounting.moments import Task
+from network_dp.accounting.rounding import UNIT
 from network_dp.errors import require, require_whole
-from network_dp.moments import Task
-from network_dp.rounding import UNIT
 
 Floats = NDArray[np.float64]
 

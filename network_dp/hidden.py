@@ -19,7 +19,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from network_dp import composition, gaussian
+from network_dp.accounting import composition, gaussian
 from network_dp.errors import require
 
 Floats = NDArray[np.float64]

@@ -245,7 +245,7 @@ def random_walk(order: float, transition: Floats, n_steps: int, sigma: float, se
     alpha Delta^2 T / (sigma^2 n) [(1/n) sum_{t <= T} 1/t + L_uv], L = -ln(I - W + 11'/n), W symmetric.
 
     Wrong with a known path: it assumes that nobody knows from whom a token comes, counts T/n contributions, an
-    expectation, and adds the contributions of one cycle. Use `graph_walk` and `graph_pairs`.
+    expectation, and adds the contributions of one cycle. Use `graph_walk` and `graphs.pairs`.
     """
     n = len(transition)
     values, vectors = np.linalg.eigh(transition - np.full((n, n), 1 / n))

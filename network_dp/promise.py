@@ -12,10 +12,11 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from network_dp import bounds, exposure, response_walk, shuffle
-from network_dp.moments import Law
+from network_dp import exposure
+from network_dp.accounting import bounds, response_walk, shuffle
+from network_dp.accounting.moments import Law
+from network_dp.accounting.randomised_response import Response
 from network_dp.plan import Plan, Rounds
-from network_dp.randomised_response import Response
 
 Floats = NDArray[np.float64]
 
@@ -108,7 +109,7 @@ def _graph_promise(plan: Plan, distance: int, colluders: int) -> Promise:
         local = _gaussian(plan, cap, bounds.CAPPED)
     if colluders > 1 or not noise_at_every_step(plan):
         return local
-    from network_dp.graph_promise import promise_of  # only graphs need it
+    from network_dp.graphs.promise import promise_of  # only graphs need it
 
     found = promise_of(plan).worst(sigma, plan.sensitivity, aim(plan), distance).epsilon
     return local if local.epsilon is not None and local.epsilon < found else Promise(found, WORST_PAIR)

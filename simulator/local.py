@@ -6,7 +6,7 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.stats import binom
 
-from network_dp import bounds, gaussian
+from network_dp.accounting import bounds, gaussian
 
 _TAIL = 1e-6  # share of delta left to more visits than are looked at, which count as certain failure
 

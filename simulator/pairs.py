@@ -13,7 +13,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from network_dp import exposure, gaussian
+from network_dp import exposure
+from network_dp.accounting import gaussian
+from network_dp.exposure.paths import Task
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -51,7 +53,7 @@ def merge(parts: list[Spread]) -> Spread:
     )
 
 
-def exposures(walk: Ints, n_users: int, task: exposure.Task, chosen: Ints) -> Floats:
+def exposures(walk: Ints, n_users: int, task: Task, chosen: Ints) -> Floats:
     """S[u, v] of all pairs of `chosen` users.
 
     All other users become one user that only adds noise: cycles of the chosen stay what they were.

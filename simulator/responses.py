@@ -2,7 +2,7 @@
 
 A cycle of v with m answers, c of them u's, is c windows of floor((m-c)/c) others (THEORY.md#response-complete).
 Windows are composed by their Renyi moments, an upper bound that takes one product of matrices for all users u of one
-observer v; `network_dp.shuffle.cycles_epsilon` does one pair exactly, in seconds.
+observer v; `network_dp.accounting.shuffle.cycles_epsilon` does one pair exactly, in seconds.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ import numpy as np
 from dp_accounting.pld import privacy_loss_distribution
 from numpy.typing import NDArray
 
-from network_dp import gaussian
-from network_dp.randomised_response import Response, log_moments, round_down
+from network_dp.accounting import gaussian
+from network_dp.accounting.randomised_response import Response, log_moments, round_down
 from simulator.pairs import Spread, spread
 
 Floats = NDArray[np.float64]

@@ -21,9 +21,10 @@ from analyzer.checks.randomness import FALSE_ALARM
 from analyzer.read.tables import Floats
 from analyzer.reconstruct.exposures import Piece, one_epsilon
 from analyzer.reconstruct.responses import ORDERS
-from network_dp import bounds, graph_promise, shuffle
-from network_dp.graph_visits import most_visits
-from network_dp.moments import Law, log_moment
+from network_dp.accounting import bounds, shuffle
+from network_dp.accounting.moments import Law, log_moment
+from network_dp.graphs import promise as graph_promise
+from network_dp.graphs.visits import most_visits
 from network_dp.plan import Plan
 from network_dp.promise import has_walk_law, local_epsilon, noise_at_every_step, response_law, response_of
 from network_dp.topology import Graph

@@ -23,7 +23,8 @@ from analyzer.read.tables import HANDOFF, Findings
 from analyzer.reconstruct.rounds import RoundsLog, epochs, key_of, known_steps, least_attendance, walked_steps
 from analyzer.reconstruct.values import value_unit
 from analyzer.verdict import Check, Status, from_findings, status_of
-from network_dp import bounds, hidden, promise
+from network_dp import hidden, promise
+from network_dp.accounting import bounds
 from network_dp.plan import Plan, Rounds
 
 HIDDEN = "the path is hidden: no pair of users stands out"

@@ -22,7 +22,8 @@ from analyzer.checks.integrity import Run
 from analyzer.read.tables import NOBODY, START, Bools, Floats, Ints
 from analyzer.reconstruct.observations import Observations
 from analyzer.reconstruct.responses import Responses
-from network_dp import exposure, gaussian
+from network_dp import exposure
+from network_dp.accounting import gaussian
 from network_dp.plan import Plan
 from network_dp.promise import aim, laplace_epsilon
 

@@ -24,10 +24,10 @@ import numpy as np
 
 from analyzer.read.tables import Bools, Floats, Ints
 from analyzer.reconstruct.observations import Observations
-from network_dp import gaussian, shuffle
+from network_dp.accounting import gaussian, shuffle
+from network_dp.accounting.randomised_response import Response, Window, log_moments, round_all_down
 from network_dp.plan import Plan
 from network_dp.promise import response_of
-from network_dp.randomised_response import Response, Window, log_moments, round_all_down
 
 ORDERS: Final = (1.5, 2.0, 3.0, 5.0, 8.0, 13.0, 22.0, 40.0)
 _REFINED: Final = 3

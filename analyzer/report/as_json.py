@@ -15,7 +15,7 @@ from analyzer.checks.privacy import Collusion
 from analyzer.report.as_printed import as_printed
 from analyzer.run import Analysis
 from analyzer.verdict import SCHEMA, Status, check_as_dict, plain
-from network_dp.graph_promise import pairs_in_words
+from network_dp.graphs.promise import pairs_in_words
 
 _WORST_PAIRS: Final = 20
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from analyzer.report.figures import circle, figure
 from analyzer.report.svg import Axes, heat, number
 from analyzer.run import Analysis
-from network_dp.graph_promise import promised_matrix
+from network_dp.graphs.promise import promised_matrix
 from network_dp.topology import Graph
 
 Floats = NDArray[np.float64]

@@ -15,7 +15,7 @@ from analyzer.read.tables import Floats
 from analyzer.report.svg import blocks, heat, number, png, swatch
 from analyzer.report.words import learned, own_words
 from analyzer.run import Analysis
-from network_dp.graph_promise import pairs_in_words
+from network_dp.graphs.promise import pairs_in_words
 from network_dp.strength import MEDIUM, STRONG, TOP
 
 _CELLS: Final = 60  # users up to which every pair is a cell with its own tip

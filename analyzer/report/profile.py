@@ -12,10 +12,10 @@ from analyzer.reconstruct.responses import Responses
 from analyzer.report.figures import figure
 from analyzer.report.svg import Axes
 from analyzer.run import Analysis
-from network_dp import bounds
+from network_dp.accounting import bounds
+from network_dp.accounting.shuffle import composed_epsilon
 from network_dp.plan import Plan
 from network_dp.promise import local_epsilon, promised_epsilon, response_of
-from network_dp.shuffle import composed_epsilon
 
 Curve = list[tuple[float, float]]
 

@@ -14,7 +14,7 @@ from analyzer.checks.limits import path_sentence
 from analyzer.report.words import answer, headline, learned, own_words
 from analyzer.run import Analysis
 from analyzer.verdict import Check, Status, left_out, worst_first
-from network_dp.graph_promise import pairs_in_words
+from network_dp.graphs.promise import pairs_in_words
 from network_dp.in_words import way
 
 _STYLE = {

@@ -10,7 +10,7 @@ def prepare(plan: Plan, colluders: int = 1) -> None:
     from rich.console import Console
     from rich.progress import Progress
 
-    from network_dp.profile import exposure_law
+    from network_dp.accounting.profile import exposure_law
     from network_dp.promise import walk_law
 
     console = Console(stderr=True)

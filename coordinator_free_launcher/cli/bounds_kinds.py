@@ -13,7 +13,8 @@ from typing import Any, ClassVar, Final
 
 from coordinator_free_launcher.cli.bounds_tasks import TASKS, Adding, Printed
 from coordinator_free_launcher.cli.rows import Row
-from network_dp import bounds, calibrate, printed, utility
+from network_dp import calibrate, printed, utility
+from network_dp.accounting import bounds
 from network_dp.errors import require
 from network_dp.noise_rule import cover_elements
 from network_dp.topology import Complete, Ring
@@ -180,7 +181,7 @@ class RingKind(Kind):
         return [Row("noises", "full noises", float(noises), "in the final token")]
 
     def response_epsilon(self, query: BoundsQuery, buckets: int, gamma: float) -> float:
-        from network_dp import shuffle
+        from network_dp.accounting import shuffle
 
         if query.colluders > 1:
             return shuffle.local_epsilon(query.length, buckets, gamma, query.delta)
@@ -249,7 +250,7 @@ class CompleteKind(Kind):
         return query.asked.printed(query)
 
     def response_epsilon(self, query: BoundsQuery, buckets: int, gamma: float) -> float:
-        from network_dp import shuffle
+        from network_dp.accounting import shuffle
 
         size = (query.users, query.length, buckets, gamma)
         return shuffle.complete_epsilon(*size, query.delta, query.released, query.colluders)

@@ -65,7 +65,7 @@ def _response_epsilon(query: BoundsQuery) -> float:
 
 
 def _response_rows(query: BoundsQuery) -> list[Row]:
-    from network_dp import shuffle
+    from network_dp.accounting import shuffle
 
     network, kind = _response_epsilon(query), query.kind
     gamma, buckets = query.gamma or 0.0, query.buckets or 2

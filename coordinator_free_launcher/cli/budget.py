@@ -102,7 +102,7 @@ def check(
     from coordinator_free_launcher.cli.accounting import prepare
     from coordinator_free_launcher.cli.provision import read_plan
     from coordinator_free_launcher.identity.finalise import finalise
-    from network_dp.guarantee import charge_of
+    from network_dp.accounting.guarantee import charge_of
 
     book = ledger.read(_ledger(user, file, new=True))
     wish = read_plan(plan_file)
@@ -145,7 +145,7 @@ def _ledger(user: str | None, file: Path | None, *, new: bool = False) -> Path:
 
 def _summary(book: Ledger, delta: float | None) -> dict[str, Any]:
     from coordinator_free_launcher.budget import spent
-    from network_dp.guarantee import composed_epsilon, of_charge, of_run
+    from network_dp.accounting.guarantee import composed_epsilon, of_charge, of_run
 
     budget = book.budget
     at = delta or (DEFAULT_DELTA if budget is None else budget.delta)

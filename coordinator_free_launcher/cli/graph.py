@@ -16,9 +16,9 @@ import typer
 from coordinator_free_launcher.cli.options import finite
 
 if TYPE_CHECKING:
-    from network_dp.graph_advice import Advice, Question
-    from network_dp.graph_generators import PeerGraph
-    from network_dp.graph_pairs import Promise
+    from network_dp.graphs.advice import Advice, Question
+    from network_dp.graphs.generators import PeerGraph
+    from network_dp.graphs.pairs import Promise
 
 SHOWN = 5  # most exposed users
 NAMED = 40  # users up to which a drawing names them
@@ -89,8 +89,8 @@ def graph(
     * network-dp graph hypercube --users 32 --steps 275 --task sgd --draw cube.png
     * network-dp graph --edges friends.csv --epsilon 1 --distance 2
     """
-    from network_dp.graph_advice import Question
-    from network_dp.graph_generators import Options
+    from network_dp.graphs.advice import Question
+    from network_dp.graphs.generators import Options
 
     options = Options(degree, rows, probability, radius, rewire, seed)
     made = _graph(kind, users, edges, options)
@@ -114,7 +114,7 @@ def graph(
 
 
 def _graph(kind: str | None, users: int, edges: Path | None, options: Any) -> PeerGraph:
-    from network_dp import graph_generators as graphs
+    from network_dp.graphs import generators as graphs
 
     if (kind is None) == (edges is None):
         raise typer.BadParameter("give a kind of graph, or --edges FILE")
@@ -127,8 +127,8 @@ def _graph(kind: str | None, users: int, edges: Path | None, options: Any) -> Pe
 def _facts(made: PeerGraph, question: Question, epsilon: float | None, advise: bool, quiet: bool) -> dict[str, Any]:
     """All that is printed, as JSON can hold it."""
     from network_dp.errors import require
-    from network_dp.graph_advice import best_edge
-    from network_dp.graph_pairs import USERS_MAX
+    from network_dp.graphs.advice import best_edge
+    from network_dp.graphs.pairs import USERS_MAX
 
     if len(made.peers) > USERS_MAX:
         return _bounded_facts(made, question, epsilon, quiet)

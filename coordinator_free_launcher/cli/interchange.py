@@ -12,7 +12,7 @@ from network_dp.errors import AccountingError
 
 if TYPE_CHECKING:
     from analyzer.run import Analysis
-    from network_dp.guarantee import Guarantee
+    from network_dp.accounting.guarantee import Guarantee
     from network_dp.plan import Plan
 
 Source = Annotated[Path, typer.Argument(metavar="PLAN|RUN", help="A plan, or the folder of a finished run.")]
@@ -33,10 +33,10 @@ def guarantee_command(
 ) -> None:
     """A plan's promise, or one pair of a run, for other tools: dp-accounting, OpenDP, f-DP, Renyi.
 
-    From Python: `network_dp.interchange.to_dp_accounting` and `to_opendp`. Everything is an upper bound.
+    From Python: `network_dp.accounting.interchange.to_dp_accounting` and `to_opendp`. Everything is an upper bound.
     Example: network-dp guarantee plan.toml --as fdp --out curve.csv
     """
-    from network_dp import interchange
+    from network_dp.accounting import interchange
 
     if form not in FORMS:
         raise AccountingError(f"--as must be one of {', '.join(FORMS)}, got {form}")
@@ -93,8 +93,8 @@ def _read(source: Path) -> tuple[Plan, Analysis | None]:
 
 
 def _guarantee(plan: Plan, analysis: Analysis | None, pair: str | None) -> Guarantee:
-    from network_dp.guarantee import of_plan
-    from network_dp.interchange import of_exposure
+    from network_dp.accounting.guarantee import of_plan
+    from network_dp.accounting.interchange import of_exposure
 
     if pair is None:
         return of_plan(plan)

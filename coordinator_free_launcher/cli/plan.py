@@ -135,7 +135,7 @@ def with_peers(
     """The users and their peers: made by name, or read from a file of edges, which may also say who the users are."""
     if graph is None:
         return names, ()
-    from network_dp.graph_generators import GENERATORS, Options, generate, read_edges
+    from network_dp.graphs.generators import GENERATORS, Options, generate, read_edges
 
     if graph not in GENERATORS and Path(graph).suffix:
         read = read_edges(Path(graph), names)

@@ -46,7 +46,7 @@ def _meaning(plan: Plan) -> str:
 
 
 def _among_peers(plan: Plan) -> str:
-    from network_dp.graph_promise import pairs_in_words
+    from network_dp.graphs.promise import pairs_in_words
 
     known = f"delta = {plan.noise.delta:g}, even if everybody knows the whole path"
     return f"{pairs_in_words(plan)} {known}; while the token is never lost and taken up again (the verdict says more)"
@@ -98,7 +98,7 @@ def _other_path(plan: Plan, colluders: int) -> list[Row]:
 
 def _if_hidden(plan: Plan, colluders: int) -> Row:
     """What the same noise would give on a hidden path (THEORY.md#hidden-path): for comparison only."""
-    from network_dp import bounds
+    from network_dp.accounting import bounds
     from network_dp.promise import aim
 
     def row(value: float | None, note: str) -> Row:
@@ -150,8 +150,8 @@ def _local(plan: Plan) -> Row:
 
 def _visits(plan: Plan, chance: float) -> int:
     """So often a walk meets any user at most, but for this chance."""
-    from network_dp import bounds
-    from network_dp.graph_visits import most_visits
+    from network_dp.accounting import bounds
+    from network_dp.graphs.visits import most_visits
 
     if plan.graph is not None:
         return math.floor(most_visits(plan.graph, [plan.total_steps], (), chance))

@@ -149,7 +149,7 @@ def _fill(
 
 def write_charges(plan: Plan, bundles: Iterable[Path]) -> None:
     """Beside each plan what the run costs at most: computed here, where the accountant is."""
-    from network_dp.guarantee import charge_of
+    from network_dp.accounting.guarantee import charge_of
     from network_dp.ledger import write_charge
 
     charge = charge_of(plan)

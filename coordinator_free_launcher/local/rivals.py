@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coordinator_free_launcher.local.demo_data import DemoData, accuracy, training_rows
-from network_dp import gaussian
+from network_dp.accounting import gaussian
 from network_dp.losses import loss_of
 from network_dp.plan import HistogramTask, Plan, SgdTask, SumTask
 from network_dp.promise import aim

@@ -22,7 +22,9 @@ REPOSITORY: Final = Path(__file__).parents[2]
 CLI, PYTHON = "reference/cli.md", "reference/python.md"
 #: The pure library: a page each.
 MODULES: Final = tuple(
-    f"network_dp.{path.stem}" for path in sorted((REPOSITORY / "network_dp").glob("*.py")) if path.stem != "__init__"
+    ".".join(path.relative_to(REPOSITORY).with_suffix("").parts)
+    for path in sorted((REPOSITORY / "network_dp").rglob("*.py"))
+    if path.stem != "__init__"
 )
 DIAGRAMS: Final = "diagrams.css"
 

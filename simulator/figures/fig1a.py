@@ -6,7 +6,8 @@ import math
 
 import numpy as np
 
-from network_dp import bounds, gaussian, printed
+from network_dp import printed
+from network_dp.accounting import bounds, gaussian
 from simulator.figures.base import HIDDEN, KNOWN, LOCAL, Figure, Flavour, Settings, canvas
 from simulator.local import random_local_epsilon
 from simulator.parallel import map_runs

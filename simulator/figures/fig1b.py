@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from network_dp import bounds, gaussian
+from network_dp.accounting import bounds, gaussian
 from simulator import pairs, walks
 from simulator.figures.base import HIDDEN, KNOWN, LOCAL, Figure, Flavour, Settings, bound_line, canvas, error_bars
 from simulator.pairs import Spread, merge

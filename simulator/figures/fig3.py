@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from network_dp import shuffle
-from network_dp.randomised_response import Response
+from network_dp.accounting import shuffle
+from network_dp.accounting.randomised_response import Response
 from simulator import walks
 from simulator.figures.base import HIDDEN, KNOWN, LOCAL, Figure, Flavour, Settings, bound_line, canvas, error_bars
 from simulator.pairs import Spread, merge

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from network_dp import gossip, printed
-from network_dp.graph_generators import adjacency
-from network_dp.graph_pairs import distances
-from network_dp.graph_weights import metropolis
+from network_dp.graphs.generators import adjacency
+from network_dp.graphs.pairs import distances
+from network_dp.graphs.weights import metropolis
 from simulator.figures.base import CENTRAL, HIDDEN, Figure, Flavour, Settings, canvas
 from simulator.figures.walks import connected
 from simulator.parallel import map_runs

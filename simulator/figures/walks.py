@@ -11,10 +11,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from network_dp import exposure, gaussian, graph_profile, printed
-from network_dp.graph_generators import GraphError, Options, Peers, adjacency, generate
-from network_dp.graph_pairs import Promise
-from network_dp.graph_weights import metropolis, stationary
+from network_dp import exposure, printed
+from network_dp.accounting import gaussian
+from network_dp.graphs import profile as graph_profile
+from network_dp.graphs.generators import GraphError, Options, Peers, adjacency, generate
+from network_dp.graphs.pairs import Promise
+from network_dp.graphs.weights import metropolis, stationary
 from simulator.figures.base import HIDDEN, KNOWN, LOCAL, NONE, Figure, Flavour, Settings, canvas
 from simulator.parallel import map_runs, seeds
 

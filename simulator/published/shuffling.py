@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
 
-from network_dp.shuffle import erlingsson_epsilon
+from network_dp.accounting.shuffle import erlingsson_epsilon
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

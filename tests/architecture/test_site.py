@@ -73,11 +73,12 @@ def test_the_references_are_made_from_the_code(site: Path) -> None:
 
 @pytest.mark.slow
 def test_every_module_of_the_library_has_a_page(site: Path) -> None:
-    for path in (ROOT / "network_dp").glob("*.py"):
+    for path in (ROOT / "network_dp").rglob("*.py"):
         if path.stem != "__init__":
-            page = (site / "reference" / "network_dp" / path.stem).with_suffix(".html").read_text()
+            module = path.relative_to(ROOT).with_suffix("")
+            page = (site / "reference" / module).with_suffix(".html").read_text()
             for name in re.findall(r"^(?:def|class) ([A-Za-z]\w*)", path.read_text(), re.MULTILINE):
-                assert f'id="network_dp.{path.stem}.{name}"' in page, (path.stem, name)
+                assert f'id="{".".join(module.parts)}.{name}"' in page, (module, name)
 
 
 @pytest.mark.slow

@@ -149,7 +149,7 @@ MUST_DIE: tuple[Named, ...] = (
     Named("a visit need not send the token on", CHECKS, "np.asarray(silent &", "np.asarray(False & silent &", LIES),
     Named(
         "a user may be in its own colluding set",
-        "network_dp/exposure.py",
+        "network_dp/exposure/walked.py",
         "if u not in candidate and column[u] > best[u]:",
         "if column[u] > best[u]:",
         "tests/paper/test_colluders.py",

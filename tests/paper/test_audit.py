@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from network_dp import audit, gaussian
+from network_dp import audit
+from network_dp.accounting import gaussian
 from network_dp.errors import AccountingError
 
 SETTINGS = {

@@ -5,7 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from network_dp import canaries, gaussian
+from network_dp import canaries
+from network_dp.accounting import gaussian
 from network_dp.errors import AccountingError
 
 

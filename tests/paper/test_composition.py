@@ -9,8 +9,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from network_dp import composition
-from network_dp.composition import Part
+from network_dp.accounting import composition
+from network_dp.accounting.composition import Part
 
 INTERVAL = 2.0**-6
 LAWS = {

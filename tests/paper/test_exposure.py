@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
-from network_dp import exposure, exposure_rows
+from network_dp import exposure
 from network_dp.errors import AccountingError
-from network_dp.exposure import Observation
+from network_dp.exposure import Observation, one_user
 
 
 def least_energy(events):
@@ -88,7 +88,7 @@ def test_cycles_longer_than_the_table_are_pooled_to_the_same_energy(case, releas
     sizes = np.random.default_rng(seed).uniform(0.5, 2, len(walk))
     full = exposure.matrix(walk, n, "sgd", released=released, step_sizes=sizes)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(exposure_rows, "_DEPTH", depth)
+        patch.setattr(one_user, "_DEPTH", depth)
         assert exposure.matrix(walk, n, "sgd", released=released, step_sizes=sizes) == pytest.approx(full, rel=1e-9)
 
 

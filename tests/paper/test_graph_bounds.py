@@ -7,11 +7,11 @@ import pytest
 
 from network_dp import graph_walk
 from network_dp.errors import AccountingError, UnreachableError
-from network_dp.graph_bounds import Bounds
-from network_dp.graph_generators import GraphError, Options, adjacency, generate
-from network_dp.graph_growth import Growth, _Fits
-from network_dp.graph_pairs import Promise
-from network_dp.graph_weights import metropolis, simple, stationary
+from network_dp.graphs.bounds import Bounds
+from network_dp.graphs.generators import GraphError, Options, adjacency, generate
+from network_dp.graphs.growth import Growth, _Fits
+from network_dp.graphs.pairs import Promise
+from network_dp.graphs.weights import metropolis, simple, stationary
 
 
 def law(kind, n, weights="metropolis", **options):

@@ -3,9 +3,9 @@
 import networkx as nx
 import pytest
 
-from network_dp import graph_generators as graphs
 from network_dp.errors import AccountingError
-from network_dp.graph_generators import GENERATORS, GraphError, Options, generate
+from network_dp.graphs import generators as graphs
+from network_dp.graphs.generators import GENERATORS, GraphError, Options, generate
 
 
 def as_graph(peers):

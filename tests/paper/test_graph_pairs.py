@@ -6,12 +6,13 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from network_dp import graph_pairs, graph_walk
+from network_dp import graph_walk
 from network_dp.errors import AccountingError, UnreachableError
-from network_dp.graph_circle import Circle
-from network_dp.graph_generators import Options, adjacency, generate
-from network_dp.graph_pairs import Promise, distances, pair_classes
-from network_dp.graph_weights import metropolis, simple, stationary
+from network_dp.graphs import pairs as graph_pairs
+from network_dp.graphs.circle import Circle
+from network_dp.graphs.generators import Options, adjacency, generate
+from network_dp.graphs.pairs import Promise, distances, pair_classes
+from network_dp.graphs.weights import metropolis, simple, stationary
 
 
 def law(kind, n, weights="metropolis", **options):

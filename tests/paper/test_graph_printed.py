@@ -10,8 +10,8 @@ from scipy.linalg import logm
 from network_dp import exposure, gossip, graph_walk, printed
 from network_dp.errors import AccountingError
 from network_dp.exposure import Observation
-from network_dp.graph_generators import adjacency, generate
-from network_dp.graph_weights import metropolis, stationary
+from network_dp.graphs.generators import adjacency, generate
+from network_dp.graphs.weights import metropolis, stationary
 
 
 def test_theorem_3_of_random_walks_is_reproduced_on_the_hypercube():

@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 from scipy.optimize import brentq
 
-from network_dp import gaussian, graph_profile, graph_walk
+from network_dp import graph_walk
+from network_dp.accounting import gaussian
 from network_dp.errors import AccountingError
-from network_dp.graph_weights import metropolis, stationary
+from network_dp.graphs import profile as graph_profile
+from network_dp.graphs.weights import metropolis, stationary
 
 
 def windows(path, target, observer, released):

@@ -12,10 +12,11 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from network_dp import bounds, exposure, graph_walk, moments
+from network_dp import exposure, graph_walk
+from network_dp.accounting import bounds, moments
+from network_dp.accounting.moments import Law
 from network_dp.errors import AccountingError
-from network_dp.graph_weights import metropolis, simple, stationary
-from network_dp.moments import Law
+from network_dp.graphs.weights import metropolis, simple, stationary
 
 GRAPHS = {
     "path": nx.path_graph(4),

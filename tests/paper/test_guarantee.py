@@ -7,8 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from network_dp import gaussian, guarantee, shuffle
-from network_dp.guarantee import Guarantee, composed_epsilon
+from network_dp.accounting import gaussian, guarantee, shuffle
+from network_dp.accounting.guarantee import Guarantee, composed_epsilon
 
 
 def curve_of_gaussian(mu: float) -> Guarantee:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from network_dp import calibrate, gaussian, hidden
+from network_dp import calibrate, hidden
+from network_dp.accounting import gaussian
 
 
 @pytest.mark.parametrize(("n_users", "n_steps", "sigma"), [(50, 1500, 7.47), (200, 4000, 3.50), (2000, 20000, 1.47)])

@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 from dp_accounting.pld import privacy_loss_distribution
 
-from network_dp import calibrate, shuffle
-from network_dp import randomised_response as rr
+from network_dp import calibrate
+from network_dp.accounting import randomised_response as rr
+from network_dp.accounting import shuffle
+from network_dp.accounting.randomised_response import Response, Window
 from network_dp.errors import AccountingError
 from network_dp.noise_rule import cover_elements
-from network_dp.randomised_response import Response, Window
 
 
 def answer_law(value, buckets, gamma):

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from opendp.mod import enable_features
 
-from network_dp import gaussian, guarantee, interchange
-from network_dp.guarantee import Guarantee
+from network_dp.accounting import gaussian, guarantee, interchange
+from network_dp.accounting.guarantee import Guarantee
 
 MU = 0.8
 EXACT = guarantee.of_gaussian(MU, 1e-10)

@@ -13,8 +13,9 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from network_dp import calibrate, exposure, gaussian, moments, profile
-from network_dp.moments import Law
+from network_dp import calibrate, exposure
+from network_dp.accounting import gaussian, moments, profile
+from network_dp.accounting.moments import Law
 from network_dp.promise import DISCRETE_INFLATION
 
 

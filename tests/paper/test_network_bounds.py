@@ -13,9 +13,10 @@ import pytest
 from scipy.optimize import brentq
 from scipy.stats import binom
 
-from network_dp import bounds, calibrate, exposure, gaussian, hidden, minorant, moments, promise, renewal
+from network_dp import calibrate, exposure, hidden, promise
+from network_dp.accounting import bounds, gaussian, minorant, moments, renewal
+from network_dp.accounting.moments import Law
 from network_dp.errors import AccountingError, UnreachableError
-from network_dp.moments import Law
 
 
 @lru_cache(maxsize=64)

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from network_dp import gaussian, printed
+from network_dp import printed
+from network_dp.accounting import gaussian
 
 ROOT = Path(__file__).resolve().parents[2]
 # Whatever calibrates, promises, runs or judges: none of these may reach a printed formula, however indirectly.

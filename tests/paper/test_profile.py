@@ -6,8 +6,9 @@ import math
 import numpy as np
 import pytest
 
-from network_dp import bounds, calibrate, exposure, gaussian, profile
-from network_dp.moments import Law, log_moment
+from network_dp import calibrate, exposure
+from network_dp.accounting import bounds, gaussian, profile
+from network_dp.accounting.moments import Law, log_moment
 
 LAWS = [
     Law(task, n, steps, c, released)

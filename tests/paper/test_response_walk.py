@@ -7,10 +7,11 @@ from functools import lru_cache
 import numpy as np
 import pytest
 
-from network_dp import calibrate, promise, response_walk, shuffle
-from network_dp.moments import Law
+from network_dp import calibrate, promise
+from network_dp.accounting import response_walk, shuffle
+from network_dp.accounting.moments import Law
+from network_dp.accounting.randomised_response import Response, Window, window_losses
 from network_dp.plan_reader import from_dict
-from network_dp.randomised_response import Response, Window, window_losses
 
 
 @lru_cache

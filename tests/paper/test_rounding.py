@@ -10,9 +10,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from network_dp import bounds, moments
-from network_dp.moments import Law
-from network_dp.rounding import UNIT, halving_sum
+from network_dp.accounting import bounds, moments
+from network_dp.accounting.moments import Law
+from network_dp.accounting.rounding import UNIT, halving_sum
 
 DIGITS = 50
 

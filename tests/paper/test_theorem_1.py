@@ -2,7 +2,8 @@
 
 import pytest
 
-from network_dp import bounds, exposure, printed, utility
+from network_dp import exposure, printed, utility
+from network_dp.accounting import bounds
 from network_dp.exposure import Observation
 
 

@@ -5,7 +5,8 @@ import math
 import numpy as np
 from scipy.stats import binom
 
-from network_dp import bounds, exposure, printed
+from network_dp import exposure, printed
+from network_dp.accounting import bounds
 
 
 def test_chernoff_visits_are_wrong_outside_their_range():

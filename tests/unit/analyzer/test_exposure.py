@@ -14,7 +14,8 @@ from analyzer.reconstruct.observations import Observations
 from analyzer.reconstruct.responses import Responses
 from analyzer.verdict import Status
 from benchmarks.generated_logs import Faults, plan_text, write_run
-from network_dp import bounds, exposure, gaussian, plan_reader, promise, shuffle
+from network_dp import exposure, plan_reader, promise
+from network_dp.accounting import bounds, gaussian, shuffle
 from network_dp.exposure import Observation, general
 from tests.unit.analyzer import tamper
 from tests.unit.analyzer.conftest import GRID, HISTOGRAM, SGD

@@ -16,7 +16,8 @@ import pytest
 from analyzer.analysis import analyze_runs
 from analyzer.read.truth import read_truth
 from analyzer.verdict import Status
-from network_dp import gaussian, plan_reader
+from network_dp import plan_reader
+from network_dp.accounting import gaussian
 from tests.unit.analyzer import tamper
 from tests.unit.analyzer.test_exposure import oracle
 

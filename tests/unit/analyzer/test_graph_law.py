@@ -11,7 +11,7 @@ from analyzer.analysis import analyze_runs
 from analyzer.report.page import page
 from analyzer.verdict import Check, Status
 from benchmarks.generated_logs import Faults, plan_text, write_run
-from network_dp.graph_promise import promised_matrix
+from network_dp.graphs.promise import promised_matrix
 from network_dp.plan_reader import parse
 from network_dp.topology import Graph
 

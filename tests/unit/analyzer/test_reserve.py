@@ -13,7 +13,8 @@ from analyzer.report.as_json import as_text
 from analyzer.report.page import page
 from analyzer.verdict import Status
 from benchmarks.generated_logs import Faults, plan_text, write_run
-from network_dp import exposure, shuffle
+from network_dp import exposure
+from network_dp.accounting import shuffle
 
 GRID = "\ngrid = 0.0009765625"
 LOST = Faults(lose_at=3, lose_after=1)  # user-0 sees an abandoned token of user-1, and its contribution once more

@@ -11,8 +11,8 @@ import pytest
 from analyzer.analysis import analyze_runs
 from analyzer.verdict import Status
 from benchmarks.generated_logs import Faults, plan_text, write_run
-from network_dp import shuffle
-from network_dp.randomised_response import Response, Window
+from network_dp.accounting import shuffle
+from network_dp.accounting.randomised_response import Response, Window
 from tests.unit.analyzer.conftest import HISTOGRAM
 
 

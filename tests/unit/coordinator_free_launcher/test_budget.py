@@ -16,7 +16,8 @@ from coordinator_free_launcher.budget import CHARGE, charge_all, spent
 from coordinator_free_launcher.cli.app import app
 from coordinator_free_launcher.identity.bundle import user_folder, write_node_file
 from coordinator_free_launcher.local.run import judge
-from network_dp import gaussian, guarantee, ledger
+from network_dp import ledger
+from network_dp.accounting import gaussian, guarantee
 from network_dp.ledger import Charge, Ledger, LedgerError, Walked
 from network_dp.plan import Plan
 from network_dp.plan_reader import load, parse

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from coordinator_free_launcher.identity.finalise import finalise
-from network_dp import bounds
+from network_dp.accounting import bounds
 from network_dp.plan import Plan, PlanError
 
 TARGET = {"epsilon": 1.0, "delta": 1e-6}

@@ -11,9 +11,9 @@ import pytest
 
 from coordinator_free_launcher.cli.promise import promises
 from coordinator_free_launcher.identity.finalise import finalise
-from network_dp import bounds, gaussian
+from network_dp.accounting import bounds, gaussian
+from network_dp.accounting.profile import epsilon as profile_epsilon
 from network_dp.plan import Plan
-from network_dp.profile import epsilon as profile_epsilon
 from network_dp.promise import local_epsilon, promised, promised_epsilon, walk_law
 
 TARGET = {"epsilon": 1.0, "delta": 1e-6}

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from coordinator_free_launcher.cli import bounds_kinds
 from coordinator_free_launcher.cli.app import app
-from network_dp import bounds, shuffle
+from network_dp.accounting import bounds, shuffle
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from network_dp.graph_visits import log_moment, most_visits
+from network_dp.graphs.visits import log_moment, most_visits
 from network_dp.topology import Graph, Weights
 from simulator.walks import drawn
 

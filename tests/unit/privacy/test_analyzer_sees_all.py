@@ -13,7 +13,8 @@ from analyzer.reconstruct.observations import Observations
 from analyzer.run import analyze
 from analyzer.verdict import Status
 from benchmarks.generated_logs import Faults, Walk, plan_text, write_run
-from network_dp import plan_reader, shuffle
+from network_dp import plan_reader
+from network_dp.accounting import shuffle
 from tests.unit.analyzer import tamper
 
 HISTOGRAM = 'kind = "histogram"\nbuckets = 4'

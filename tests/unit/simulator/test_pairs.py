@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from network_dp import exposure, gaussian, shuffle
-from network_dp.randomised_response import Response
+from network_dp import exposure
+from network_dp.accounting import gaussian, shuffle
+from network_dp.accounting.randomised_response import Response
 from simulator import pairs, walks
 from simulator.responses import hidden_epsilon, response_losses, windows
 

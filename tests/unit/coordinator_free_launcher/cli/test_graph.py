@@ -10,8 +10,8 @@ from typer.testing import CliRunner
 
 from coordinator_free_launcher.cli.app import app
 from network_dp import graph_walk
-from network_dp.graph_generators import adjacency, generate, read_edges
-from network_dp.graph_weights import metropolis, stationary
+from network_dp.graphs.generators import adjacency, generate, read_edges
+from network_dp.graphs.weights import metropolis, stationary
 
 
 def ask(*arguments: str) -> dict[str, object]:

@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from coordinator_free_launcher.cli.app import app
-from network_dp import bounds
+from network_dp.accounting import bounds
 
 GOLDEN = Path(__file__).parents[2] / "analyzer" / "golden" / "ring"
 PLAN = """[walk]

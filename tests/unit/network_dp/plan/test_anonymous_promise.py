@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from coordinator_free_launcher.identity.finalise import finalise
-from network_dp import bounds, hidden
+from network_dp import hidden
+from network_dp.accounting import bounds
 from network_dp.expected import expected_error
 from network_dp.plan import Plan
 from network_dp.plan_reader import from_dict

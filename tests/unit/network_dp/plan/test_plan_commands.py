@@ -10,7 +10,8 @@ from typer.testing import CliRunner
 
 from coordinator_free_launcher.cli.app import app
 from coordinator_free_launcher.identity.finalise import finalise
-from network_dp import bounds, printed
+from network_dp import printed
+from network_dp.accounting import bounds
 from network_dp.plan_reader import parse
 
 KINDS = ("sum", "mean", "histogram", "sgd")

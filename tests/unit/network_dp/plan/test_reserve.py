@@ -10,7 +10,8 @@ import pytest
 from analyzer.checks.limits import path_limit, path_sentence
 from coordinator_free_launcher.cli.promise import promises
 from coordinator_free_launcher.identity.finalise import finalise
-from network_dp import bounds, calibrate, shuffle, utility
+from network_dp import calibrate, utility
+from network_dp.accounting import bounds, shuffle
 from network_dp.noise_rule import cover_elements
 from network_dp.plan import PlanError
 from network_dp.plan_reader import from_dict

@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 from scipy.fft import irfft, rfft
 from scipy.optimize import minimize_scalar
 
-from network_dp.rounding import UNIT
+from network_dp.accounting.rounding import UNIT
 
 Floats = NDArray[np.float64]
 Complexes = NDArray[np.complex128]

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from network_dp import graph_walk
-from network_dp.graph_bounds import Bounds
-from network_dp.graph_generators import Peers, adjacency
-from network_dp.graph_pairs import Pair, Promise
-from network_dp.graph_weights import WEIGHTS, Floats, Weights, stationary
-from network_dp.moments import Task
+from network_dp.accounting.moments import Task
+from network_dp.graphs.bounds import Bounds
+from network_dp.graphs.generators import Peers, adjacency
+from network_dp.graphs.pairs import Pair, Promise
+from network_dp.graphs.weights import WEIGHTS, Floats, Weights, stationary
 
 TRIED = 24  # edges that are tried on the worst pair
 KEPT = 3  # of them on the whole graph

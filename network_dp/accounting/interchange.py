@@ -15,10 +15,10 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from network_dp import composition, gaussian
+from network_dp.accounting import composition, gaussian
+from network_dp.accounting.guarantee import Guarantee, losses
+from network_dp.accounting.moments import Law, log_moment
 from network_dp.errors import require
-from network_dp.guarantee import Guarantee, losses
-from network_dp.moments import Law, log_moment
 from network_dp.plan import Plan
 from network_dp.promise import promised, walk_law
 
@@ -120,7 +120,7 @@ def as_plain(guarantee: Guarantee, interval: float = INTERVAL) -> dict[str, Any]
 
 def of_exposure(plan: Plan, exposure: float) -> Guarantee:
     """What one pair of a finished run has come to: a Gaussian mechanism with mu^2 = S (Delta/sigma)^2."""
-    from network_dp.guarantee import of_gaussian
+    from network_dp.accounting.guarantee import of_gaussian
 
     require(plan.mechanism.by_exposure, "a pair's guarantee is a curve for Gaussian noise only")
     require(math.isfinite(exposure), "this pair has no guarantee: some combination shows data without noise")

@@ -29,11 +29,11 @@ from scipy.fft import irfft, rfft
 from scipy.sparse import csr_array
 from scipy.special import logsumexp
 
-from network_dp import composition, renewal
-from network_dp.composition import OUTSIDE, Tilted
-from network_dp.moments import Law, Rows, cycle_kernel, cycle_rows, log_share
-from network_dp.randomised_response import Losses, Response, Window, round_all_down, window_losses
-from network_dp.rounding import UNIT
+from network_dp.accounting import composition, renewal
+from network_dp.accounting.composition import OUTSIDE, Tilted
+from network_dp.accounting.moments import Law, Rows, cycle_kernel, cycle_rows, log_share
+from network_dp.accounting.randomised_response import Losses, Response, Window, round_all_down, window_losses
+from network_dp.accounting.rounding import UNIT
 
 Floats = NDArray[np.float64]
 Complexes = NDArray[np.complex128]

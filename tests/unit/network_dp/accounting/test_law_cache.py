@@ -11,9 +11,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from network_dp import law_cache, profile
-from network_dp.law_cache import ExposureLaw
-from network_dp.moments import Law
+from network_dp.accounting import law_cache, profile
+from network_dp.accounting.law_cache import ExposureLaw
+from network_dp.accounting.moments import Law
 
 LAW = Law("sum", 5, 20)
 

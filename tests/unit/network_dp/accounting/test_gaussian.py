@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy.integrate import quad
 from scipy.stats import norm
 
-from network_dp import gaussian
+from network_dp.accounting import gaussian
 from network_dp.errors import AccountingError
 
 

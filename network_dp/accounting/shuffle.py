@@ -16,12 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-from network_dp import composition, gaussian, response_walk
-from network_dp.bounds import Accountant, least_index
-from network_dp.errors import require, require_whole
-from network_dp.moments import EXACT_STEPS, RECURSION_STEPS, Law, Rows, cycle_kernel, cycle_rows, solve
-from network_dp.noise_rule import cover_elements
-from network_dp.randomised_response import (
+from network_dp.accounting import composition, gaussian, response_walk
+from network_dp.accounting.bounds import Accountant, least_index
+from network_dp.accounting.moments import EXACT_STEPS, RECURSION_STEPS, Law, Rows, cycle_kernel, cycle_rows, solve
+from network_dp.accounting.randomised_response import (
     Losses,
     Response,
     Window,
@@ -30,6 +28,8 @@ from network_dp.randomised_response import (
     round_down,
     window_losses,
 )
+from network_dp.errors import require, require_whole
+from network_dp.noise_rule import cover_elements
 
 Floats = NDArray[np.float64]
 

@@ -25,8 +25,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from network_dp.errors import AccountingError, require, require_whole
-from network_dp.exposure_rows import ExposureRows, pooled_energy
-from network_dp.paths import Bools, Floats, Ints, Path, Task, make_path
+from network_dp.exposure.one_user import ExposureRows, pooled_energy
+from network_dp.exposure.paths import Bools, Floats, Ints, Path, Task, make_path
 
 __all__ = [
     "Observation",

@@ -19,12 +19,13 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import shortest_path
 
-from network_dp import gaussian, graph_walk
-from network_dp.bounds import GREATEST_MU, GRID, LEAST_MU, order_above_one
+from network_dp import graph_walk
+from network_dp.accounting import gaussian
+from network_dp.accounting.bounds import GREATEST_MU, GRID, LEAST_MU, order_above_one
+from network_dp.accounting.moments import Task
+from network_dp.accounting.search import least
 from network_dp.errors import UnreachableError, require, require_whole
-from network_dp.graph_circle import Circle, Pieces, applies
-from network_dp.moments import Task
-from network_dp.search import least
+from network_dp.graphs.circle import Circle, Pieces, applies
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -51,7 +52,7 @@ class Pair:
 class Promise:
     """A walk of T steps whose path is known: epsilon of single pairs, of all, and of the worst, for any noise.
 
-    Few classes of pairs: each by `graph_walk`. Many: all pairs of an observer at once, by `graph_circle`, which rounds
+    Few classes of pairs: each by `graph_walk`. Many: all pairs of an observer at once, by `graphs.circle`, which rounds
     up by about a hundredth; the worst pair is then computed again by itself.
     """
 

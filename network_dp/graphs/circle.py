@@ -27,8 +27,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.fft import irfft, next_fast_len, rfft
 
-from network_dp.moments import Task
-from network_dp.rounding import UNIT
+from network_dp.accounting.moments import Task
+from network_dp.accounting.rounding import UNIT
 
 Floats = NDArray[np.float64]
 Complexes = NDArray[np.complex128]

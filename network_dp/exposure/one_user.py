@@ -15,7 +15,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from network_dp.paths import Bools, Floats, Ints, Path
+from network_dp.exposure.paths import Bools, Floats, Ints, Path
 
 _DEPTH = 16  # neighbouring contributions that the table covers; in a uniform walk one cycle in 2^17 holds more
 

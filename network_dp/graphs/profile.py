@@ -16,10 +16,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import brentq
 
-from network_dp import gaussian
+from network_dp.accounting import gaussian
+from network_dp.accounting.rounding import UNIT
 from network_dp.errors import require
 from network_dp.graph_walk import Exposed, check_law, prepare
-from network_dp.rounding import UNIT
 
 Floats = NDArray[np.float64]
 

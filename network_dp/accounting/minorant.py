@@ -22,8 +22,8 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from network_dp.renewal import Kernel, by_length, dot, least_growth, log_period, log_series, log_sum
-from network_dp.rounding import UNIT
+from network_dp.accounting.renewal import Kernel, by_length, dot, least_growth, log_period, log_series, log_sum
+from network_dp.accounting.rounding import UNIT
 
 Floats = NDArray[np.float64]
 

@@ -13,9 +13,9 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from network_dp.graph_bounds import Bounds
-from network_dp.graph_pairs import USERS_MAX, Promise
-from network_dp.moments import Task
+from network_dp.accounting.moments import Task
+from network_dp.graphs.bounds import Bounds
+from network_dp.graphs.pairs import USERS_MAX, Promise
 from network_dp.plan import Plan
 from network_dp.promise import aim, noise_at_every_step
 from network_dp.topology import Graph

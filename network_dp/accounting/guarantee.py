@@ -16,7 +16,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from network_dp import bounds, composition, gaussian, profile
+from network_dp.accounting import bounds, composition, gaussian, profile
 from network_dp.errors import require
 from network_dp.ledger import Charge, LedgerError, Walked
 from network_dp.plan import Plan

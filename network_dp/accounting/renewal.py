@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
 
-from network_dp.rounding import UNIT, halving_sum
+from network_dp.accounting.rounding import UNIT, halving_sum
 
 Floats = NDArray[np.float64]
 

@@ -14,14 +14,15 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from network_dp import gaussian, graph_walk
-from network_dp.bounds import GREATEST_MU, GRID, LEAST_MU, order_above_one
+from network_dp import graph_walk
+from network_dp.accounting import gaussian
+from network_dp.accounting.bounds import GREATEST_MU, GRID, LEAST_MU, order_above_one
+from network_dp.accounting.moments import Task
+from network_dp.accounting.search import least
 from network_dp.errors import require, require_whole
-from network_dp.graph_circle import applies
-from network_dp.graph_growth import Growth
-from network_dp.graph_pairs import Pair, check_distance, distances
-from network_dp.moments import Task
-from network_dp.search import least
+from network_dp.graphs.circle import applies
+from network_dp.graphs.growth import Growth
+from network_dp.graphs.pairs import Pair, check_distance, distances
 
 Floats = NDArray[np.float64]
 Progress = Callable[[int, int], None]  # observers done, observers in all

@@ -22,7 +22,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from network_dp.moments import Law
+from network_dp.accounting.moments import Law
 
 Floats = NDArray[np.float64]
 

@@ -24,10 +24,10 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from network_dp import minorant, renewal
+from network_dp.accounting import minorant, renewal
+from network_dp.accounting.renewal import Kernel
+from network_dp.accounting.rounding import UNIT
 from network_dp.errors import require, require_whole
-from network_dp.renewal import Kernel
-from network_dp.rounding import UNIT
 
 Floats = NDArray[np.float64]
 Task = Literal["sum", "sgd"]

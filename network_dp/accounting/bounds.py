@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
-from network_dp import gaussian, profile
+from network_dp.accounting import gaussian, profile
+from network_dp.accounting.moments import EXACT_STEPS, RECURSION_STEPS, Law, Task, log_moment
 from network_dp.errors import require, require_whole
-from network_dp.moments import EXACT_STEPS, RECURSION_STEPS, Law, Task, log_moment
 
 Path = Literal["known", "hidden"]
 Accountant = Literal["tightest", "renyi"]  # renyi: of any length in a second, and with more noise

@@ -39,12 +39,12 @@ from numpy.typing import NDArray
 from scipy.fft import fft
 from scipy.optimize import brentq
 
-from network_dp import gaussian, law_cache
+from network_dp.accounting import gaussian, law_cache
+from network_dp.accounting.law_cache import STEPS, ExposureLaw
+from network_dp.accounting.moments import Law, Rows, binomial_rows, cycle_kernel, log_share, solve
+from network_dp.accounting.renewal import Kernel
+from network_dp.accounting.rounding import UNIT, halving_sum
 from network_dp.errors import require
-from network_dp.law_cache import STEPS, ExposureLaw
-from network_dp.moments import Law, Rows, binomial_rows, cycle_kernel, log_share, solve
-from network_dp.renewal import Kernel
-from network_dp.rounding import UNIT, halving_sum
 
 Floats = NDArray[np.float64]
 Complexes = NDArray[np.complex128]

@@ -27,8 +27,8 @@ from numpy.typing import NDArray
 from scipy.optimize import nnls
 from scipy.sparse import csr_array
 
-from network_dp.moments import Task
-from network_dp.rounding import UNIT
+from network_dp.accounting.moments import Task
+from network_dp.accounting.rounding import UNIT
 
 Floats = NDArray[np.float64]
 
