@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
@@ -39,6 +39,16 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
+#: Help's panels, each with its commands in the order in which somebody needs them.
+PANELS: Final = {
+    "Start here": "demo plan run",
+    "A run, step by step": "provision launch status watch chaos node",
+    "Several machines": "invite join keygen sign accept doctor compose stack health",
+    "What happened, and what could be learned": "analyze export attack audit",
+    "Numbers before a run, and for others": "bounds calibrate graph budget guarantee statement",
+    "Experiments": "reproduce simulate data",
+}
+
 
 def _print_version(wanted: bool) -> None:
     if wanted:
@@ -73,6 +83,13 @@ for module in (
     reproduce,
 ):
     module.register(app)
+
+_PANEL: Final = {name: panel for panel, names in PANELS.items() for name in names.split()}
+app.registered_commands.sort(key=lambda command: list(_PANEL).index(str(command.name)))
+for command in app.registered_commands:
+    command.rich_help_panel = _PANEL[str(command.name)]
+for group in app.registered_groups:
+    group.rich_help_panel = _PANEL[str(group.name)]
 
 
 def main() -> None:
