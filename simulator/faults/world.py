@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 import node.storage.in_step as in_step
+from network_dp import view
 from node.noise import SeededSource
 from node.protocols.walk import exits, machine
 from node.protocols.walk.effects import (
@@ -298,7 +299,9 @@ class World:
         """As a user's process does: complete the log from the journal. Then nothing may be missing in it."""
         process.log.open()
         known = set(process.log)
-        in_step.begin(process.disk, process.log, rejoin=process.rejoin, wall_time=self.now + process.offset_s)
+        wall_time = self.now + process.offset_s
+        in_step.begin(process.disk, process.log, rejoin=process.rejoin, wall_time=wall_time)
+        process.log.append(view.encode("start", life=process.life, time=wall_time))
         process.sizes += [process.log.size] * (process.disk.records - len(process.sizes))
         process.rejoin = False
         for line in process.log:

@@ -135,9 +135,11 @@ def test_missing_evidence_convicts_nobody_whatever_the_run(tmp_path, times):
 OLD_DISKS = (27, 2482, 3290)
 #: A graph by simple weights: the holder's only peer is lost before the last step.
 ALONE = 60000007
+#: A user started again within one visit: whom its roll-call finds silent is nobody it drew.
+STARTED_AGAIN = 300000591
 
 
-@pytest.mark.parametrize("seed", [*range(12), *OLD_DISKS, ALONE])
+@pytest.mark.parametrize("seed", [*range(12), *OLD_DISKS, ALONE, STARTED_AGAIN])
 def test_missing_evidence_of_a_simulated_disaster_convicts_nobody(tmp_path, seed):
     write_disaster(tmp_path / "run", seed)
     convict_nobody(tmp_path / "run", tmp_path / "shown", range(12))
