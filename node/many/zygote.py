@@ -39,7 +39,7 @@ from node.tasks import Task, TaskError, load_table, make_task
 _NEWS = struct.Struct("<iq")  # pid, step; step -1: ready
 _NEWS_EVERY_S = 0.1
 WARM_DIMENSION_MAX = 1 << 12
-MANY, LONG_WALK = 32, 10_000  # users, hops: from here on the time it takes to share memory for ever is well spent
+MANY, LONG_WALK = 10, 10_000  # users, hops: from here on the time it takes to share memory for ever is well spent
 
 
 @dataclass(slots=True)
