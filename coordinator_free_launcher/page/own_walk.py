@@ -103,7 +103,7 @@ def _of_path(plan: Plan, walk: NDArray[np.int64], gave: NDArray[np.bool_], relea
 def ranges(plan: Plan, walk: OwnWalk, met: Iterable[str]) -> Mapping[str, Range] | None:
     """epsilon towards each user met, and under ``REST`` towards any other; None where one log tells nothing about one
     peer that it does not tell about all: on a ring, in rounds, for responses, after a lost disk."""
-    if plan.rounds is not None or walk.lost or not (plan.topology.drawn and plan.mechanism.by_exposure):
+    if plan.walk.anonymous or walk.lost or not (plan.topology.drawn and plan.mechanism.by_exposure):
         return None
     found: dict[float, float] = {}
 
