@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from coordinator_free_launcher.page.events import Event, fault_of
+from coordinator_free_launcher.page.own_walk import OwnWalk
 from network_dp.in_words import way
 from network_dp.plan import Plan
 from network_dp.view import Record
@@ -40,10 +41,16 @@ class Mine:
         self._visit = -1
         self._withheld = plan.walk.anonymous and not values
         self.step = self.visits = self.contributions = 0
+        self.walk = OwnWalk()
         self.final = False
+
+    @property
+    def met(self) -> list[str]:
+        return [name for name, peer in self._peers.items() if peer.handed or peer.got]
 
     def take(self, record: Record) -> None:
         fields = record.fields
+        self.walk.take(record)
         match record.kind:
             case "visit":
                 self.visits += 1

@@ -82,7 +82,7 @@ class Room:
         for key, user, record in ready:
             self._take(key, user, record)
         self._speed.append((now, self._rounds if self._hidden else self._hops))
-        while now - self._speed[0][0] > SPEED_S:
+        while len(self._speed) > 2 and now - self._speed[0][0] > SPEED_S:  # looks may be further apart than that
             self._speed.popleft()
 
     def _hear(self, record: Record) -> None:

@@ -14,6 +14,7 @@ from coordinator_free_launcher.local.run import Judgement
 from coordinator_free_launcher.local.status import is_running
 from coordinator_free_launcher.page.costs import Costs, costs_of, error_at, seen_by_all
 from coordinator_free_launcher.page.mine import NUMBERS, Mine
+from coordinator_free_launcher.page.own_walk import REST, Range, ranges
 from coordinator_free_launcher.page.room import Estimate, Room
 from coordinator_free_launcher.tail import Tail
 from network_dp.errors import UserError
@@ -50,6 +51,7 @@ class MineSource:
         self._budget: dict[str, float | None] | None = None
         self._ledger_time: int | None = None
         self._all: tuple[int, float | None] = (0, 0.0)
+        self._ranges: Mapping[str, Range] | None = None
         threading.Thread(target=self._count_costs, daemon=True).start()
 
     def _count_costs(self) -> None:
@@ -66,8 +68,11 @@ class MineSource:
         self._budget = budget_of(self._bundle)
 
     def poll(self, now: float) -> dict[str, Any]:
-        for record in self._tail.records():
+        gained = self._tail.records()
+        for record in gained:
             self._mine.take(record)
+        if gained:
+            self._ranges = ranges(self._plan, self._mine.walk, self._mine.met)
         self._watch_budget()
         if self._all[0] != self._mine.contributions:
             self._all = (self._mine.contributions, seen_by_all(self._plan, self._mine.contributions))
@@ -75,6 +80,8 @@ class MineSource:
         spoke = mine.contributions or self._plan.walk.anonymous
         return {
             **mine.picture(),
+            "ranges": self._ranges,
+            "anybody": None if self._ranges is None else self._ranges[REST],
             "running": is_running(self._bundle / "state"),
             "epsilon": None if costs is None else costs.at(mine.step if spoke else 0),
             "promise": None if costs is None else costs.promise,

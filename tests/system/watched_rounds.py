@@ -1,4 +1,5 @@
-"""The parent of users who note when each block of a round came in, from whom and how long it was, when they add.
+"""The parent of users who note every request that came in: when, from whom, what it was and how long; of a block,
+for which round, of labels, whose turn it was.
 
 ``python -m tests.system.watched_rounds RUN``: a zygote like any other. With the file RUN/late, a bug is planted in its
 users: the holder of a token sends its block so many seconds late.
@@ -13,7 +14,7 @@ from typing import Any
 
 from node.many import zygote
 from node.protocols.effects import Tick
-from node.protocols.rounds.messages import Block
+from node.protocols.rounds.messages import Block, Shuffle
 from node.rounds import Rounds
 from node.transport.rounds_codec import RoundsCodec
 from node.transport.rounds_server import RoundService
@@ -29,13 +30,21 @@ def _watch(notes: Path) -> None:
         return read(self, data)
 
     def noted(self: RoundService, user: int, serial: int, request: Any, *more: Any) -> Any:
-        if isinstance(request, Block) and request.counter:
-            with notes.open("a") as file:
-                file.write(f"{self._me} {request.counter} {user} {time.monotonic()!r} {sizes[0]}\n")
+        number = request.counter if isinstance(request, Block) else _turn(request)
+        with notes.open("a") as file:
+            file.write(f"{self._me} {number} {user} {time.monotonic()!r} {sizes[0]} {type(request).__name__}\n")
         return answer(self, user, serial, request, *more)
 
     RoundsCodec.request_in = request_in  # type: ignore[method-assign]
     RoundService._answer = noted  # type: ignore[method-assign]
+
+
+def _turn(request: Any) -> int:
+    """Whose turn it was to shuffle these labels, as the batch itself says."""
+    if not isinstance(request, Shuffle):
+        return -1
+    batch = request.batch
+    return batch.crowd[(batch.first + batch.turns - 1) % len(batch.crowd)]
 
 
 def _plant(late_s: float) -> None:

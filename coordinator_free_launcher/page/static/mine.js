@@ -1,7 +1,7 @@
 // One user's own page: what it gave, what it saw, what that can cost it.
 import { BOX, bar, card, chart, events, make, number, scale, svg, text, tile, width } from "./draw.js";
 
-const HEADS = ["peer", "connection", "I gave it", "I got from it", "it can know about me"];
+const HEADS = ["peer", "connection", "I gave it", "I got from it", "it can know about me (epsilon)"];
 const WORDS = { received: "the token I got", contribution: "what I added", noise: "my noise", sent: "the token I sent", result: "result" };
 
 function build(view) {
@@ -16,7 +16,7 @@ function build(view) {
       card("My values", "own", make("dl", { id: "values" })),
       card("What happened", "happened", make("ul", { id: "events" }))),
     card("My peers", "wide", make("table", {}, make("thead", {}, make("tr", {}, ...HEADS.map((head) => make("th", {}, head)))),
-      make("tbody", { id: "peers" })), make("p", { id: "unmet", class: "soft" })),
+      make("tbody", { id: "peers" })), make("p", { id: "unmet", class: "soft" }), make("p", { id: "ranges", class: "soft" })),
   );
 }
 
@@ -56,17 +56,34 @@ function drawBudget(picture) {
     + (found.limit === null ? "no budget is set (network-dp budget set)" : `my budget is ${number(found.limit)}`));
 }
 
+// What one peer can know: a range where my log tells them apart, else the bound that all share.
+function known([least, most], far, promise) {
+  const low = make("div", { class: "least" });
+  const high = make("div", { class: "most" });
+  const mark = make("div", { class: "mark" });
+  width(low, least / far);
+  width(high, most / far);
+  width(mark, promise / far);
+  const words = least === most ? number(most) : `${number(least)} to ${number(most)}`;
+  return [make("span", {}, words), make("div", { class: "bar range" }, high, low, ...(promise && promise < far ? [mark] : []))];
+}
+
 function drawPeers(picture) {
+  const alike = [0, picture.epsilon ?? 0];
+  const range = (name) => (picture.ranges ? picture.ranges[name] ?? picture.anybody : alike);
+  const shared = picture.promise === null ? ["–"] : null;
+  const far = Math.max(picture.promise ?? 0, ...picture.peers.map((peer) => range(peer.name)[1])) || 1;
   document.getElementById("peers").replaceChildren(...picture.peers.map((peer) => {
-    const cost = bar();
-    width(cost.firstChild, picture.promise ? (picture.epsilon ?? 0) / picture.promise : 0);
-    const cells = [[peer.name], [make("span", { class: `pill ${peer.link}` }, peer.link)], [number(peer.handed, 9)], [number(peer.got, 9)],
-      [make("span", {}, number(picture.epsilon)), cost]];
+    const cost = picture.ranges === null && shared ? shared : known(range(peer.name), far, picture.promise);
+    const cells = [[peer.name], [make("span", { class: `pill ${peer.link}` }, peer.link)], [number(peer.handed, 9)], [number(peer.got, 9)], cost];
     return make("tr", { "data-peer": peer.name }, ...cells.map((cell, i) => make("td", { "data-head": HEADS[i] }, ...cell)));
   }));
   const unmet = picture.others - picture.peers.length;
+  const theirs = picture.ranges ? `: epsilon ${number(picture.anybody[0])} to ${number(picture.anybody[1])}` : "; the same bound holds for them";
+  text("ranges", picture.ranges ? "From and to: what all logs together would show lies between. I know whom I had the token from and to whom I gave it; "
+    + "a peer may have held it at any other step, or at none. The end of the bar, or the line in it, is the promise, an average over all paths: one path may exceed it." : "");
   text("unmet", picture.visits === null ? "When I held the token is hidden, from whoever looks at this page too; --values shows it."
-    : unmet ? `and ${unmet} I never met; the same bound holds for them` : "");
+    : unmet ? `and ${unmet} I never met${theirs}` : "");
 }
 
 function drawValues(picture) {

@@ -24,7 +24,7 @@ import pytest
 pytestmark = [pytest.mark.process, pytest.mark.slow]
 
 ROOT = Path(__file__).parents[3]
-PAGES = ("README.md", *sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs").glob("*.md")))
+PAGES = ("README.md", *sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs").rglob("*.md")))
 BLOCK = re.compile(r"^```(\w*)[ ]?([\w.-]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 COMMAND = re.compile(r"^(?:\$ |\w+\$ )?(?:network-dp|python3?|make|docker|kubectl|git|pip)\b", re.MULTILINE)
 FRIENDS = {"anna": "21", "bert": "22", "carl": "23"}
@@ -52,13 +52,19 @@ ELSEWHERE = {
     "git clone": "the wheel is what is installed here",
     "python -m benchmarks": "minutes of measuring on a quiet machine; tests/unit/benchmarks measures tiny sizes",
     "network-dp data houses --csv FILE": "a data set that is not ours to ship, and the better part of an hour",
-    "PYTHONPATH=examples": "half an hour; tests/system/processes/test_hidden.py trains the example for some steps",
+    "PYTHONPATH=examples": "fifty users; tests/system/processes/test_hidden.py trains the example for some steps",
     "docker/airgap/prepare": "needs root and a Debian mirror",
     "docker compose": "needs an engine: tests/system/containers/test_compose.py runs these very files",
     "time docker compose": "needs an engine: tests/system/containers/test_compose.py has 8, 16 and 50 users",
     "docker stack": "needs a swarm: tests/system/containers/test_swarm.py walks to the result in one",
     "kubectl": "no cluster here: tests/system/containers/test_files.py holds the manifests against the schemas",
     "import joblib": "tests/unit/simulator/test_parallel.py does it with two workers on this machine",
+}
+
+#: How dialogues begin, and who has them.
+DIALOGUES = {
+    "anna$ network-dp invite": "test_the_dialogue_of_an_invitation",
+    "$ network-dp doctor": "tests/system/hosts/test_doctor.py has its sentences from machines that are really ill",
 }
 
 FOR_USERS = ("docs/TUTORIAL.md", "docs/TASKS.md", "README.md")
@@ -175,13 +181,15 @@ def play_page(page: str, folder: Path, shell: dict[str, str], given: str = "") -
 def test_no_block_of_commands_is_left_out(page: str) -> None:
     """Commands are in ``sh`` blocks, dialogues in ``console``, files have names; the rest is pictures and output."""
     for language, _, text in blocks(page):
-        if language == "sh":
+        if language in ("sh", "python"):
             assert page in (*FOR_USERS, *ON_RUNS, *EXPERIMENTS, FOR_THREE) or not played(text), (
                 f"{page}: play it or say why not: {text}"
             )
+        elif language == "console":
+            assert text.startswith(tuple(DIALOGUES)), f"{page}: play it or say who does: {text}"
         elif language == "toml":
             assert tomllib.loads(text)
-        elif language not in ("python", "console"):
+        else:
             assert not COMMAND.search(text), f"{page}: a command in a block that is no sh: {text}"
     outside = BLOCK.sub("", (ROOT / page).read_text())
     assert not re.search(r"^    (?:\$ )?network-dp ", outside, re.MULTILINE), f"{page}: a command outside a sh block"

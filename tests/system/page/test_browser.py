@@ -9,13 +9,14 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
+from analyzer.analysis import analyze_runs
 from coordinator_free_launcher.local.demo_data import provision_demo
 from coordinator_free_launcher.local.ports import with_free_ports
 from network_dp.plan_reader import dump, from_dict
@@ -34,9 +35,9 @@ SHOTS = os.environ.get("NETWORK_DP_SHOTS")  # a folder: keep pictures of the pag
 class Served:
     """A command that serves a page, from its start to Ctrl-C."""
 
-    def __init__(self, *arguments: str) -> None:
+    def __init__(self, *arguments: str, tool: Sequence[str] = (TOOL,)) -> None:
         self.process = subprocess.Popen(
-            [TOOL, *arguments],
+            [*tool, *arguments],
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -169,7 +170,9 @@ def test_a_users_own_page_hides_its_values_and_fits_every_screen(
     assert served.close() == 0
 
 
-def test_a_finished_run_is_judged_and_its_estimate_converges(browser: Browser, tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def launched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Served, Path]]:
+    """A run on the complete graph, and the room's page until its end."""
     plan = from_dict(
         {
             "name": "mean",
@@ -180,8 +183,14 @@ def test_a_finished_run_is_judged_and_its_estimate_converges(browser: Browser, t
             "users": [{"name": f"user-{i}", "address": f"127.0.0.1:{7000 + i}"} for i in range(12)],
         }
     )
-    run = provision_demo(with_free_ports(plan), tmp_path / "run")
+    run = provision_demo(with_free_ports(plan), tmp_path_factory.mktemp("launched") / "run")
     served = Served("launch", str(run), "--watch")
+    yield served, run
+    assert served.close() == 0
+
+
+def test_a_finished_run_is_judged_and_its_estimate_converges(browser: Browser, launched: tuple[Served, Path]) -> None:
+    served, _ = launched
     for look, options in LOOKS.items():
         page, wrong = opened(browser, served.address, **options)
         expect(page.locator("#status")).to_have_text("PASS", timeout=WAIT_MS)
@@ -190,7 +199,79 @@ def test_a_finished_run_is_judged_and_its_estimate_converges(browser: Browser, t
         keep(page, f"room-{look}")
         assert fits(page) and wrong == []
         page.close()
+
+
+def test_what_my_page_says_of_each_peer_is_what_the_analyzer_finds(
+    browser: Browser, launched: tuple[Served, Path]
+) -> None:
+    """The analyzer has everybody's log and knows the path; one log alone gives a range around its number."""
+    room, _ = opened(browser, launched[0].address)
+    expect(room.locator("#status")).to_have_text("PASS", timeout=WAIT_MS)
+    room.close()
+    (run,) = analyze_runs([launched[1]]).runs
+    assert run.privacy.epsilon is not None
+    served = Served("watch", str(launched[1]), "--only", "user-0")
+    page, wrong = opened(browser, served.address, **LOOKS["light"])
+    expect(page.locator("#promise")).to_contain_text("promised", timeout=WAIT_MS)
+    for user in range(1, run.run.plan.n):
+        said = page.locator(f"[data-peer=user-{user}] td").last.inner_text()
+        ends = [float(number) for number in re.findall(r"[0-9.]+", said)]
+        assert ends[0] * 0.99 <= run.privacy.epsilon[0, user] <= ends[-1] * 1.01, said  # three digits are shown
+    keep(page, "mine-peers")
+    page.close()
+    assert wrong == [] and served.close() == 0
+
+
+def test_a_graphs_room_draws_its_edges_and_the_token_goes_along_them(browser: Browser, tmp_path: Path) -> None:
+    ways = [(1, 2), (0, 2), (0, 1, 3), (2, 4, 5), (3, 5), (3, 4)]  # two groups of three, and a bridge
+    walk = {"topology": "graph", "steps": 60, "durability": "process"}
+    town = Harness(tmp_path, make_plan(6, peers=ways, timing={"linger_s": 1.0}, **walk), 1.0)
+    town.close()  # bundles only: the command starts the users
+    served = Served("launch", str(town.folder), "--watch", "--pace", "20/s")
+    page, wrong = opened(browser, served.address, **LOOKS["light"])
+    expect(page.locator("#token")).to_have_attribute("data-holder", re.compile("user"), timeout=WAIT_MS)
+    expect(page.locator("#stage > line.ring")).to_have_count(7)
+    expect(page.locator("#hops line").nth(9)).to_be_attached(timeout=WAIT_MS)
+    assert page.locator("#stage > circle.ring").count() == 0
+    keep(page, "room-graph-walking")
+    expect(page.locator("#status")).to_have_text(JUDGED, timeout=WAIT_MS)
+    moves = {(a, b) for a, b in page.evaluate(HOPS) if a != b}  # on a graph the token may stay where it is
+    assert len(moves) >= 2 and moves <= {(a, b) for a, b in page.evaluate(EDGES)}, "hops lie on edges"
+    keep(page, "room-graph")
+    assert fits(page) and wrong == []
+    page.close()
     assert served.close() == 0
+
+
+#: Where lines begin and end, whichever way they point.
+LINES = (
+    "one => [one.x1, one.y1, one.x2, one.y2].map(part => part.baseVal.value.toFixed(2))"
+    ".reduce((found, part, i, all) => i % 2 ? [...found, all[i - 1] + ' ' + part] : found, []).sort()"
+)
+HOPS = f"[...document.querySelectorAll('#hops line')].map({LINES})"
+EDGES = f"[...document.querySelectorAll('#stage > line.ring')].map({LINES})"
+
+
+#: ``network-dp demo`` with fewer users.
+SMALL_DEMO = """
+from coordinator_free_launcher.start import main
+from coordinator_free_launcher.local import demo
+demo.USERS = demo.LEARNERS = 8
+main()
+"""
+
+
+def test_the_page_of_a_demo_follows_it_from_run_to_run(browser: Browser, tmp_path: Path) -> None:
+    demo = (sys.executable, "-c", SMALL_DEMO, "demo")
+    served = Served("--watch", "--out", str(tmp_path / "demo"), "--pace", "10/s", tool=demo)
+    page, wrong = opened(browser, served.address, **LOOKS["light"])
+    for name in ("mean", "histogram"):
+        expect(page.locator("#name")).to_have_text(name, timeout=WAIT_MS)
+        expect(page.locator("#hops path").first).to_be_attached(timeout=WAIT_MS)  # the token moves along the ring
+    assert wrong == []
+    page.close()
+    assert served.close() == 130, "stopped within a run"
+    assert (tmp_path / "demo" / "mean" / "report.html").exists()
 
 
 def test_a_hidden_run_shows_rounds_and_who_takes_part_but_no_holder(browser: Browser, tmp_path: Path) -> None:

@@ -73,16 +73,27 @@ def test_holder_adder_and_shuffler_are_killed_and_the_run_keeps_its_promise(town
 
 
 class Arrival(NamedTuple):
-    adder: int
-    counter: int
+    adder: int  # who got it
+    counter: int  # of a block's round
     user: int
     at: float
     size: int
+    kind: str
+
+    @property
+    def turn(self) -> int:
+        """Of labels: whose it was to shuffle them."""
+        return self.counter
+
+
+def requests(town: Harness) -> list[Arrival]:
+    lines = [line.split() for line in (town.folder / NOTES).read_text().splitlines()]
+    return [Arrival(*map(int, line[:3]), float(line[3]), int(line[4]), line[5]) for line in lines]
 
 
 def arrivals(town: Harness) -> list[Arrival]:
-    lines = (town.folder / NOTES).read_text().splitlines()
-    return [Arrival(*map(int, line.split()[:3]), float(line.split()[3]), int(line.split()[4])) for line in lines]
+    """Blocks of rounds; block 0 is a wish to take part."""
+    return [request for request in requests(town) if request.kind == "Block" and request.counter > 0]
 
 
 def holders(town: Harness) -> dict[tuple[int, int], int]:
@@ -144,6 +155,15 @@ def test_all_blocks_of_a_round_have_one_size_and_everybody_sends_one(watched: Ha
 
 
 @pytest.mark.timeout(600)
+def test_who_sends_what_else_follows_the_public_rotation_and_not_the_token(watched: Harness) -> None:
+    """Beside its blocks everybody passes on shuffled labels, batch after batch in turn, and nothing else."""
+    others = [one for one in requests(watched) if one.kind != "Block"]
+    shuffled = [one for one in others if one.kind == "Shuffle"]
+    assert {one.kind for one in others} <= {"Shuffle", "Want"}  # whoever misses a batch asks for it
+    assert len(shuffled) > 100 and all(one.user == one.turn for one in shuffled)
+
+
+@pytest.mark.timeout(600)
 def test_arrival_times_do_not_tell_the_holder_even_of_a_slow_task(watched: Harness) -> None:
     z, rounds = z_of_ranks(watched)
     assert rounds >= 500
@@ -180,9 +200,9 @@ def test_labels_are_drawn_uniformly(watched: Harness) -> None:
 
 
 def _calm(log: str) -> list[str]:
-    """Lines of a log without addresses, who was not up yet, and what gRPC prints of calls that its stop cancels."""
+    """Lines of a log without addresses, who was not up yet, and calls that the stop of an adder cancels."""
     lines = [line for line in log.splitlines() if line.startswith("time=")]
-    return [line.partition(" on 127.")[0] for line in lines if "no answer" not in line]
+    return [line.partition(" on 127.")[0] for line in lines if "no answer" not in line and "broke off" not in line]
 
 
 # ---- masked sum --------------------------------------------------------------------------------------------------

@@ -219,6 +219,7 @@ def test_one_log_of_a_disturbed_run_counts_all_its_steps_and_is_no_pass(tmp_path
         run.run()
         (folder := tmp_path / str(least)).mkdir()
         whole = cost(run.write(folder), is_user=False)
+        assert analyze_runs([folder], is_user=False).status is not Status.FAIL, "nobody did anything wrong"
         alone = cost(own_log(folder, (run.lost[0] + 1) % 8))
         assert "31 steps" in whole.observed and "31 steps" in alone.observed, "one was walked twice"
         assert alone.status is wanted, alone

@@ -126,6 +126,17 @@ def test_the_room_follows_the_token_and_counts_hops() -> None:
     assert picture["hops_per_second"] == 5.0
 
 
+def test_the_speed_is_shown_however_seldom_anybody_looks() -> None:
+    """Of two thousand users on a busy machine there is one look in five seconds or more."""
+    room, walk = Room(plan_of()), ring_walk(10)
+    room.read(walk[:10], 0.0)
+    room.read(walk[10:], 10.0)
+    room.read([], 20.0)
+    assert room.picture()["hops_per_second"] == 0.5
+    room.read([], 30.0)
+    assert room.picture()["hops_per_second"] == 0.0
+
+
 def test_records_are_taken_in_the_order_of_the_walk_however_the_files_were_read() -> None:
     """One file is read before, another after a hop between them: nothing is taken before its cause."""
     walk = ring_walk(8)
