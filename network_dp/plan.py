@@ -12,7 +12,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from network_dp.errors import PlanError as PlanError
 from network_dp.mechanism import MECHANISMS, Mechanism, MechanismKind
@@ -156,6 +156,8 @@ class Timing:
     linger_s: float
 
 
+#: Presets' leases are for so many users; with more they are as much longer, so that all together ask no more often.
+LEASE_USERS: Final = 64
 PRESETS: Mapping[str, Timing] = {
     "local": Timing(
         offer_timeout_s=1.0,

@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 from network_dp.mechanism import MECHANISMS
 from network_dp.plan import (
+    LEASE_USERS,
     PRESETS,
     SCHEMA,
     Caps,
@@ -48,6 +49,7 @@ FACTORY = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 ROWS = ("average", "per_visit")
 MAX_USERS = 100_000
 MAX_REISSUES = 1000
+MAX_WAIT_S = 86400.0
 MAX_DIMENSION = 1 << 23  # 64 MiB of 8-byte numbers
 MAX_NAMED = 100_000  # columns, categories and ranges that a plan may name
 HANDOVER_LEAST_S = 0.2  # four times as long as users take, at most, to tell that a token was taken
@@ -345,10 +347,11 @@ def _caps(table: PlanTable) -> Caps:
     return caps
 
 
-def _timing(table: PlanTable) -> Timing:
+def _timing(table: PlanTable, n_users: int) -> Timing:
     base = PRESETS[table.choice("preset", tuple(PRESETS), "local")]
+    base = replace(base, lease_s=min(base.lease_s * max(1.0, n_users / LEASE_USERS), MAX_WAIT_S))
     timing = Timing(
-        **{f.name: table.real(f.name, getattr(base, f.name), above=0.0, most=86400.0) for f in fields(Timing)}
+        **{f.name: table.real(f.name, getattr(base, f.name), above=0.0, most=MAX_WAIT_S) for f in fields(Timing)}
     )
     if timing.retry_base_s > timing.retry_max_s:
         raise table.fail("retry_base_s", timing.retry_base_s, f"must be at most retry_max_s = {timing.retry_max_s:g}")
@@ -412,7 +415,7 @@ def from_dict(values: Mapping[str, Any], record: Record | None = None) -> Plan:
         task=task,
         noise=noise,
         caps=_caps(top.table("caps")),
-        timing=_timing(top.table("timing")),
+        timing=_timing(top.table("timing"), len(users)),
         users=users,
         insecure_seed=top.whole("insecure_seed", 0, 2**63 - 1, None),
         rounds=rounds,
