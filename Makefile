@@ -48,11 +48,11 @@ lint: $(STAMP) ## ruff and mypy --strict
 format: $(STAMP)
 	$(BIN)/ruff format .
 
-# Tests of one file stay together where they share processes.
+# Who stays together, who begins first: tests/spread.py.
 # Real processes on a busy machine may be late: what fails here runs once more by itself, and both outcomes are shown.
 AGAIN := echo "Once more, one after the other; what passes now is a race to look at:"; $(PYTEST) --verbosity=1 --last-failed --last-failed-no-failures none
 test: test-fast ## everything but the long versions; fast tests first
-	$(PYTEST) --numprocesses $(TWO_A_CORE) --maxprocesses 8 --dist loadfile --no-loadscope-reorder -m "$(SLOW)" || \
+	$(PYTEST) --numprocesses $(TWO_A_CORE) --maxprocesses 8 --dist loadscope --no-loadscope-reorder -m "$(SLOW)" || \
 	  { $(AGAIN) -m "$(SLOW)"; }
 
 test-fast: $(STAMP) ## only the fast tests

@@ -2,21 +2,22 @@
 written into anybody's home: what commands keep between runs goes to a folder of the suite's own. Its processes share
 the laws of exposures, which only the code of the accountant decides.
 
-One test at a time has a core: threads of linear algebra would only get in the way of the other workers. Files whose
-tests take longest begin first, so that no worker is left alone with one of them at the end."""
+A test has one thread for linear algebra: more would only get in the way of the other workers."""
 
 from __future__ import annotations
 
 import os
 import tempfile
+from typing import Any
 
 import pytest
 from hypothesis import settings
 
+from tests import spread
+
 settings.register_profile("busy-machine", deadline=None)
 settings.load_profile("busy-machine")
 
-LONGEST_FIRST = ("hosts", "containers", "slow", "process")
 KEPT = tempfile.TemporaryDirectory(prefix="network-dp-tests-")  # processes that tests start inherit it
 if "PYTEST_XDIST_WORKER" not in os.environ:
     os.environ["NETWORK_DP_CACHE"] = f"{KEPT.name}/laws"
@@ -25,9 +26,9 @@ os.environ["XDG_STATE_HOME"] = f"{KEPT.name}/state"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    items.sort(key=_turn)
+    items.sort(key=spread.turn)
 
 
-def _turn(item: pytest.Item) -> int:
-    marks = {mark.name for mark in item.iter_markers()}
-    return next((turn for turn, name in enumerate(LONGEST_FIRST) if name in marks), len(LONGEST_FIRST))
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    return spread.Together(config, log) if config.getoption("dist") == "loadscope" else None
