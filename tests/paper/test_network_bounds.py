@@ -228,7 +228,7 @@ def test_bounds_are_monotone_where_they_must_be(task):
 
 @pytest.mark.parametrize("task", ["sum", "sgd"])
 @pytest.mark.parametrize("sigma", [1e-3, 1e-1, 1.0, 1e3, 1e9])
-@pytest.mark.parametrize("n,steps", [(2, 1), (2, 50), (3, 5_000), (1000, 1), (1000, 10_000)])
+@pytest.mark.parametrize("n,steps", [(2, 1), (2, 50), (3, 2_000), (1000, 1), (1000, 5_000)])
 def test_extreme_inputs_give_a_number_and_never_nan(task, sigma, n, steps):
     bound = bounds.network_bound(task, n, steps, sigma, 1.0, 1e-9)
     assert bound.epsilon >= 0
