@@ -14,7 +14,6 @@ from xdist.scheduler import LoadScopeScheduling
 
 ROOT = Path(__file__).resolve().parents[1]
 MACHINES = ("tests/system/hosts", "tests/system/containers")
-LONGEST_FIRST = ("hosts", "containers", "slow", "process")
 
 
 class Together(LoadScopeScheduling):
@@ -32,5 +31,12 @@ def _shares(file: str) -> bool:
 
 
 def turn(item: pytest.Item) -> int:
+    """Machines first, then what cannot be given out in parts; the short ones fill the gaps at the end."""
     marks = {mark.name for mark in item.iter_markers()}
-    return next((turn for turn, name in enumerate(LONGEST_FIRST) if name in marks), len(LONGEST_FIRST))
+    if marks & {"hosts", "containers"}:
+        return 0
+    if not marks & {"slow", "process"}:
+        return 4
+    if _shares(item.nodeid.split("::")[0]):
+        return 1
+    return 2 if "slow" in marks else 3
