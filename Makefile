@@ -8,14 +8,17 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 RUN_STAMP := $(VENV)/.installed-run
 PYTEST := $(BIN)/python -m pytest -q
-SPREAD := --numprocesses auto --maxprocesses 4
-REAL := (slow or process) and not full and not containers and not hosts
-MACHINES := (containers or hosts) and not full
-MACHINE_TESTS := tests/system/containers tests/system/hosts
+FAST := not slow and not process and not full and not containers and not hosts
+SLOW := (slow or process or containers or hosts) and not full
+# Real processes, containers and hosts mostly wait for each other: two tests a core fill the gaps.
+TWO_A_CORE := $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN))))
 PROTO_VENV := .venv-proto
 LOCK_VENV := .venv-lock
 LOCK := $(LOCK_VENV)/bin/uv pip compile --quiet --upgrade --universal --python-version 3.11 --fork-strategy fewest \
   --generate-hashes --no-header --no-annotate
+
+# Set to nothing, it means no: else each of the thousand interpreters that tests start compiles our modules again.
+export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: docs demo test test-fast test-full lint format proto bench mutants soak image lock clean help
 
@@ -45,15 +48,15 @@ lint: $(STAMP) ## ruff and mypy --strict
 format: $(STAMP)
 	$(BIN)/ruff format .
 
-# Tests of one file stay together where they share processes; containers and hosts share one engine and one kernel.
+# Who stays together, who begins first: tests/spread.py.
 # Real processes on a busy machine may be late: what fails here runs once more by itself, and both outcomes are shown.
 AGAIN := echo "Once more, one after the other; what passes now is a race to look at:"; $(PYTEST) --verbosity=1 --last-failed --last-failed-no-failures none
 test: test-fast ## everything but the long versions; fast tests first
-	$(PYTEST) $(SPREAD) --dist loadfile -m "$(REAL)" || { $(AGAIN) -m "$(REAL)"; }
-	$(PYTEST) -m "$(MACHINES)" $(MACHINE_TESTS) || { $(AGAIN) -m "$(MACHINES)" $(MACHINE_TESTS); }
+	$(PYTEST) --numprocesses $(TWO_A_CORE) --maxprocesses 8 --dist loadscope --no-loadscope-reorder -m "$(SLOW)" || \
+	  { $(AGAIN) -m "$(SLOW)"; }
 
 test-fast: $(STAMP) ## only the fast tests
-	$(PYTEST) $(SPREAD) --dist worksteal -m "not slow and not process and not full and not containers and not hosts"
+	$(PYTEST) --numprocesses auto --maxprocesses 4 --dist worksteal -m "$(FAST)"
 
 test-full: $(STAMP) ## everything, the long versions too, one after the other
 	$(PYTEST)

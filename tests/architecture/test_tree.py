@@ -243,15 +243,3 @@ def test_errors_are_never_swallowed_whole() -> None:
         and all(isinstance(line, ast.Pass) for line in node.body)
     ]
     assert wrong == []
-
-
-def test_tests_of_containers_and_hosts_stand_where_make_looks_for_them() -> None:
-    homes = {"containers": ROOT / "tests" / "system" / "containers", "hosts": ROOT / "tests" / "system" / "hosts"}
-    astray = [
-        str(path)
-        for path in sources("tests")
-        for node in ast.walk(syntax(path))
-        if isinstance(node, ast.Attribute) and ast.unparse(node).startswith("pytest.mark.") and node.attr in homes
-        if homes[node.attr] not in path.parents
-    ]
-    assert astray == []

@@ -82,7 +82,7 @@ class Copy:
 
     def run(self, arguments: Sequence[str], timeout_s: float) -> tuple[int | None, str]:
         """(exit code, None: did not end in time; last words). Whatever it started is ended with it."""
-        environment = {**os.environ, "PYTHONPYCACHEPREFIX": str(self.folder / "compiled"), "OMP_NUM_THREADS": "1"}
+        environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "", "OMP_NUM_THREADS": "1"}
         with tempfile.TemporaryFile() as said:
             process = subprocess.Popen(
                 [sys.executable, *arguments],

@@ -248,6 +248,7 @@ def test_epsilon_grows_steadily_as_delta_falls_below_what_a_transform_resolves()
     assert found[-1] < 50 * Response(4, 0.3).epsilon  # better than adding up local guarantees
 
 
+@pytest.mark.slow
 def test_calibrated_gamma_meets_its_target_and_less_does_not():
     gamma = calibrate.gamma(1.0, 1e-6, topology="ring", n_users=200, n_buckets=4, n_rounds=3)
     assert shuffle.ring_epsilon(200, 3, 4, gamma, 1e-6) <= 1.0

@@ -51,7 +51,7 @@ def naive(law, b):
 LAWS = [
     Law(task, n, steps, colluders, released)
     for task in ("sum", "sgd")
-    for n, steps, colluders in ((2, 7, 1), (3, 6, 1), (3, 6, 2), (4, 5, 1), (4, 5, 2))
+    for n, steps, colluders in ((2, 7, 1), (3, 6, 1), (3, 6, 2), (4, 4, 1), (4, 4, 2))
     for released in (False, True)
 ]
 LONGER = [
@@ -137,6 +137,7 @@ def test_moment_against_monte_carlo(task, released):
     assert abs(weights.mean() - found) <= slack
 
 
+@pytest.mark.slow
 def test_known_numbers_of_the_sgd_example():
     example = {"task": "sgd", "n_users": 2000, "n_steps": 20_000}
     for epsilon, by_renyi, by_profile in ((1, 7.51, 6.22), (10, 1.101, 0.935)):
@@ -212,6 +213,7 @@ def test_a_cap_bounds_the_exposure_by_itself():
     assert bounds.network_epsilon("sum", 3, 3000, 1.0, 1.0, 1e-6, cap=0) == 0.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("task", ["sum", "sgd"])
 def test_bounds_are_monotone_where_they_must_be(task):
     def epsilon(n=50, steps=800, sigma=2.0, **more):
@@ -226,7 +228,7 @@ def test_bounds_are_monotone_where_they_must_be(task):
 
 @pytest.mark.parametrize("task", ["sum", "sgd"])
 @pytest.mark.parametrize("sigma", [1e-3, 1e-1, 1.0, 1e3, 1e9])
-@pytest.mark.parametrize("n,steps", [(2, 1), (2, 50), (3, 5_000), (1000, 1), (1000, 10_000)])
+@pytest.mark.parametrize("n,steps", [(2, 1), (2, 50), (3, 2_000), (1000, 1), (1000, 5_000)])
 def test_extreme_inputs_give_a_number_and_never_nan(task, sigma, n, steps):
     bound = bounds.network_bound(task, n, steps, sigma, 1.0, 1e-9)
     assert bound.epsilon >= 0

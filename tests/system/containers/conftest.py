@@ -5,12 +5,14 @@ Skipped where no engine answers, unless NETWORK_DP_REQUIRE_CONTAINERS is set (CI
 
 from __future__ import annotations
 
+import fcntl
 import io
 import os
 import secrets
 import subprocess
 import sys
 import tarfile
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -79,7 +81,15 @@ def engine() -> None:
 
 @pytest.fixture(scope="session")
 def image(engine: None) -> str:
-    """The image of this tree; where no registry answers, from the stand-in that docker/airgap/prepare makes."""
+    """The image of this tree, made by one worker at a time: the next finds every layer there."""
+    with (Path(tempfile.gettempdir()) / "network-dp-image.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        _build()
+    return IMAGE
+
+
+def _build() -> None:
+    """Where no registry answers, from the stand-in that docker/airgap/prepare makes."""
     base_there = run("docker", "image", "inspect", "python:3.11-slim", check=False).returncode == 0
     if not base_there:
         base_there = run("docker", "pull", "-q", "python:3.11-slim", check=False, timeout_s=BUILD_S).returncode == 0
@@ -90,7 +100,6 @@ def image(engine: None) -> str:
     if run(*build, check=False, timeout_s=BUILD_S).returncode != 0:  # no package index inside a build either
         run(str(ROOT / "docker/airgap/prepare"), timeout_s=BUILD_S)
         run(*build, timeout_s=BUILD_S)
-    return IMAGE
 
 
 @dataclass(frozen=True)

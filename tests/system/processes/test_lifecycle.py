@@ -38,7 +38,7 @@ GAUSSIAN = {"sigma": 0.5}
 HALFWAY = 100  # early: whoever reacts to it must find the walk still under way
 
 
-def _provisioned(tmp_path: Path, *, steps: int = 20_000, n: int = 3) -> tuple[Plan, Path]:
+def _provisioned(tmp_path: Path, *, steps: int = 8000, n: int = 3) -> tuple[Plan, Path]:
     plan = make_plan(n, topology="complete", steps=steps, task=MEAN, noise=GAUSSIAN, timing=PATIENT)
     return plan, bundles(plan, tmp_path, {name: [[i / 4]] for i, name in enumerate(plan.names)})
 
@@ -102,7 +102,7 @@ def test_ctrl_c_stops_everybody_and_the_next_launch_goes_on(tmp_path: Path) -> N
 
 
 def test_a_detached_run_outlives_its_launcher_and_the_parent_of_its_users(tmp_path: Path) -> None:
-    plan, run = _provisioned(tmp_path, steps=8000)
+    plan, run = _provisioned(tmp_path)
     left = call("launch", run, "--detach", "--json")
     assert left.returncode == 0, left.stderr
     pids = json.loads(left.stdout)

@@ -112,13 +112,13 @@ FAULTY = {
 @pytest.mark.parametrize("plan", PLANS, ids=lambda name: name.replace(" ", "-"))
 def test_missing_evidence_of_an_honest_run_convicts_nobody(tmp_path, plan):
     write_run(tmp_path / "run", PLANS[plan], 7)
-    convict_nobody(tmp_path / "run", tmp_path / "shown", range(25))
+    convict_nobody(tmp_path / "run", tmp_path / "shown", range(8))
 
 
 @pytest.mark.parametrize("case", FAULTY, ids=lambda name: name.replace(" ", "-"))
 def test_missing_evidence_of_a_run_with_faults_convicts_nobody(tmp_path, case):
     write_run(tmp_path / "run", FAULTY[case][0], 11, FAULTY[case][1])
-    convict_nobody(tmp_path / "run", tmp_path / "shown", range(25))
+    convict_nobody(tmp_path / "run", tmp_path / "shown", range(8))
 
 
 @pytest.mark.slow

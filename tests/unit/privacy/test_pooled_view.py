@@ -25,6 +25,8 @@ from node.protocols.rounds.pads import Pads, Words
 from node.protocols.rounds.speech import Kind, decoded, words
 from tests.unit.analyzer.hidden_run import HiddenRun, values
 
+pytestmark = pytest.mark.slow
+
 USERS, STEPS, RUNS = 8, 480, 3  # the duty of the adder is with a colluder all the time
 COLLUDERS, VICTIM = (0, 1), 5
 HONEST = [user for user in range(USERS) if user not in COLLUDERS]

@@ -94,6 +94,7 @@ def test_weights_of_another_number_are_refused() -> None:
         make_task(plan(dimension=4))
 
 
+@pytest.mark.slow
 def test_a_hidden_path_meets_a_target_and_a_known_one_says_why_it_cannot() -> None:
     target = "epsilon = 5.0\ndelta = 1e-5"
     reached = promised_epsilon(calibrated(plan(noise=target)))
