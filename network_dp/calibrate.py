@@ -128,11 +128,14 @@ def gamma(
     Every candidate is checked with the shuffle accountant; the answer is rounded up by at most 0.1 %.
     """
     from network_dp.accounting import shuffle
+    from network_dp.accounting.response_walk import LONGEST_WALK
 
     _check_target(epsilon, delta, 1.0)
     _check_topology(topology)
 
     def reached(probability: float, accountant: Accountant = "renyi") -> float:
+        if probability >= 1:  # answers nothing but noise: always private
+            return 0.0
         if topology == "ring":
             if n_rounds is None:
                 raise UnreachableError("calibrating a ring needs n_rounds")
@@ -142,15 +145,10 @@ def gamma(
         size = (n_users, n_steps, n_buckets, probability, delta, released)
         return shuffle.complete_epsilon(*size, accountant=accountant)
 
-    low, high = 0.0, 1.0  # gamma = 1 answers nothing but noise: always private
-    while high - low > 1e-3 * high:
-        middle = (low + high) / 2 if low == 0 else math.sqrt(low * high)
-        low, high = (low, middle) if reached(middle) <= epsilon else (middle, high)
-        if high < 1e-9:
-            break
-    if topology == "ring" or high == 1.0:
-        return high
-    return least(lambda size: reached(size, "tightest"), epsilon, high, 1e-3)
+    found = least(reached, epsilon, 0.5, 1e-3)
+    if n_steps is not None and n_steps <= LONGEST_WALK:  # a tighter bound of short walks, which takes longer
+        found = least(lambda size: reached(size, "tightest"), epsilon, found, 1e-3)
+    return min(found, 1.0)
 
 
 def calibrated_noise(plan: Plan) -> Noise:

@@ -25,6 +25,7 @@ from network_dp.accounting.bounds import GREATEST_MU, GRID, LEAST_MU, order_abov
 from network_dp.accounting.moments import Task
 from network_dp.accounting.search import least
 from network_dp.errors import UnreachableError, require, require_whole
+from network_dp.graph_walk import LOWEST
 from network_dp.graphs.circle import Circle, Pieces, applies
 
 Floats = NDArray[np.float64]
@@ -35,7 +36,6 @@ CLASSES_MAX = 150  # more are computed all at once
 REFINED = 12  # pairs that are computed by themselves in search of the worst
 _COARSE = 3  # grid steps of b between moments of all pairs
 _STEP_UP = 1.002
-_LOWEST = -400  # of the grid of b
 
 Progress = Callable[[int, int], None]  # pairs done, pairs in all
 
@@ -226,7 +226,9 @@ class _Lot:
         for step in (-_COARSE, _COARSE):
             index = guess + step
             # infinite moments lie to the right
-            while bool(np.any((found := self._at(index)) < best)) or (step < 0 and index > _LOWEST and _open(best)):
+            while bool(np.any((found := self._at(index)) < best)) or (
+                step < 0 and index > LOWEST and _open(best)
+            ):
                 middle.append(index)
                 best, index = np.minimum(best, found), index + step
         return best, sorted(middle)[len(middle) // 2]
