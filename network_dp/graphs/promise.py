@@ -13,9 +13,11 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from network_dp.accounting import bounds
 from network_dp.accounting.moments import Task
 from network_dp.graphs.bounds import Bounds
 from network_dp.graphs.pairs import USERS_MAX, Promise
+from network_dp.graphs.visits import most_visits
 from network_dp.plan import Plan
 from network_dp.promise import aim, noise_at_every_step
 from network_dp.topology import Graph
@@ -34,6 +36,31 @@ def promise_of(plan: Plan) -> Promise | Bounds:
     """Of all pairs, of thousands of users by bounds; what was computed once serves every noise."""
     assert isinstance(plan.topology, Graph)
     return _promise(plan.task.accounting, plan.topology, plan.walk.release == "all")
+
+
+def worst_pair(plan: Plan, distance: int) -> float:
+    """What no pair so far apart loses more than."""
+    assert plan.noise.sigma is not None
+    return promise_of(plan).worst(plan.noise.sigma, plan.sensitivity, aim(plan), distance).epsilon
+
+
+def worst_set(plan: Plan, size: int, distance: int) -> float | None:
+    """What nobody loses more than to any so many users together; None where too many sets differ."""
+    promise, sigma = promise_of(plan), plan.noise.sigma
+    assert sigma is not None
+    found = (
+        None if isinstance(promise, Bounds) else promise.worst_set(size, sigma, plan.sensitivity, aim(plan), distance)
+    )
+    return None if found is None else found[0]
+
+
+def against_all(plan: Plan) -> float:
+    """What nobody loses more than to all others together: every visit is seen, as many as there are but for a
+    probability of half of delta."""
+    assert plan.noise.sigma is not None and isinstance(plan.topology, Graph)
+    half = aim(plan) / 2
+    count = math.floor(most_visits(plan.topology, [plan.total_steps], (), half))
+    return bounds.exposure_epsilon(count, plan.noise.sigma, plan.sensitivity, half)
 
 
 def pairs_in_words(plan: Plan) -> str:
