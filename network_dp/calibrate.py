@@ -16,7 +16,7 @@ from network_dp.accounting.moments import Task
 from network_dp.accounting.search import least as least
 from network_dp.errors import AccountingError, PlanError, UnreachableError, require, require_whole
 from network_dp.plan import Noise, Plan
-from network_dp.promise import DISCRETE_INFLATION, aim, most_contributions, promised_epsilon
+from network_dp.promise import DISCRETE_INFLATION, most_contributions, promised_epsilon
 
 Topology = Literal["complete", "ring"]
 Privacy = Literal["network", "local"]
@@ -172,9 +172,9 @@ def _plan_sigma(plan: Plan, epsilon: float) -> float:
     if not plan.task.has_walk_law:
         raise PlanError(plan.task.without_law)
     if noise.distance is not None:
-        from network_dp.graphs.promise import promise_of
+        from network_dp.graphs.promise import least_sigma
 
-        return promise_of(plan).sigma(epsilon, plan.sensitivity, aim(plan), noise.distance) * _UPWARDS
+        return least_sigma(plan, epsilon, noise.distance) * _UPWARDS
     return sigma(
         epsilon,
         noise.delta,

@@ -113,7 +113,7 @@ def _graph_promise(plan: Plan, distance: int, colluders: int) -> Promise:
 
         if colluders == 1:
             valid.append(Promise(graphs.worst_pair(plan, distance), WORST_PAIR))
-        elif (found := graphs.worst_set(plan, colluders, distance)) is not None:
+        elif (found := graphs.worst_set(plan, colluders, distance)) < math.inf:
             valid.append(Promise(found, WORST_SET))
         else:
             valid.append(Promise(graphs.against_all(plan), AGAINST_ALL))
