@@ -10,7 +10,8 @@ from typing import Final
 import numpy as np
 from scipy.stats import chi2, norm
 
-from analyzer.checks.randomness import FALSE_ALARM, two_sided
+from analyzer.checks.alarms import FALSE_ALARM
+from analyzer.checks.randomness import two_sided
 from analyzer.errors import InputError
 from analyzer.read.truth import Truth, read_truth
 from analyzer.run import Analysis, analyze

@@ -16,7 +16,7 @@ from network_dp.accounting.moments import Task
 from network_dp.accounting.search import least as least
 from network_dp.errors import AccountingError, PlanError, UnreachableError, require, require_whole
 from network_dp.plan import Noise, Plan
-from network_dp.promise import DISCRETE_INFLATION, aim, most_contributions, promised_epsilon
+from network_dp.promise import DISCRETE_INFLATION, most_contributions, promised_epsilon
 
 Topology = Literal["complete", "ring"]
 Privacy = Literal["network", "local"]
@@ -128,11 +128,14 @@ def gamma(
     Every candidate is checked with the shuffle accountant; the answer is rounded up by at most 0.1 %.
     """
     from network_dp.accounting import shuffle
+    from network_dp.accounting.response_walk import LONGEST_WALK
 
     _check_target(epsilon, delta, 1.0)
     _check_topology(topology)
 
     def reached(probability: float, accountant: Accountant = "renyi") -> float:
+        if probability >= 1:  # answers nothing but noise: always private
+            return 0.0
         if topology == "ring":
             if n_rounds is None:
                 raise UnreachableError("calibrating a ring needs n_rounds")
@@ -142,15 +145,10 @@ def gamma(
         size = (n_users, n_steps, n_buckets, probability, delta, released)
         return shuffle.complete_epsilon(*size, accountant=accountant)
 
-    low, high = 0.0, 1.0  # gamma = 1 answers nothing but noise: always private
-    while high - low > 1e-3 * high:
-        middle = (low + high) / 2 if low == 0 else math.sqrt(low * high)
-        low, high = (low, middle) if reached(middle) <= epsilon else (middle, high)
-        if high < 1e-9:
-            break
-    if topology == "ring" or high == 1.0:
-        return high
-    return least(lambda size: reached(size, "tightest"), epsilon, high, 1e-3)
+    found = least(reached, epsilon, 0.5, 1e-3)
+    if n_steps is not None and n_steps <= LONGEST_WALK:  # a tighter bound of short walks, which takes longer
+        found = least(lambda size: reached(size, "tightest"), epsilon, found, 1e-3)
+    return min(found, 1.0)
 
 
 def calibrated_noise(plan: Plan) -> Noise:
@@ -174,9 +172,9 @@ def _plan_sigma(plan: Plan, epsilon: float) -> float:
     if not plan.task.has_walk_law:
         raise PlanError(plan.task.without_law)
     if noise.distance is not None:
-        from network_dp.graphs.promise import promise_of
+        from network_dp.graphs.promise import least_sigma
 
-        return promise_of(plan).sigma(epsilon, plan.sensitivity, aim(plan), noise.distance) * _UPWARDS
+        return least_sigma(plan, epsilon, noise.distance) * _UPWARDS
     return sigma(
         epsilon,
         noise.delta,

@@ -21,7 +21,7 @@ Nothing is ever subtracted, so that all errors are relative; they are added up i
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from dataclasses import dataclass
 
 import numpy as np
@@ -31,6 +31,7 @@ from network_dp.accounting import gaussian
 from network_dp.accounting.bounds import GREATEST_MU, GRID, LEAST_MU, order_above_one
 from network_dp.accounting.moments import Task
 from network_dp.accounting.rounding import UNIT
+from network_dp.accounting.search import descend
 from network_dp.errors import require, require_whole
 
 Floats = NDArray[np.float64]
@@ -41,7 +42,7 @@ _SUM_TOLERANCE = 1e-9  # how far from 1 a row may sum; what is missing is put ba
 _TINY = 1e-300  # stands for probabilities that underflowed
 _LARGEST_EXPONENT = 600.0
 _LOG_SPACE_STEPS = 4_000  # walks up to here are solved in log space where plain numbers do not reach
-_LOWEST, _HIGHEST = -400, 160  # of the grid of b
+LOWEST, HIGHEST = -400, 160  # of the grid of b
 
 
 def log_moment(
@@ -294,25 +295,13 @@ class Exposed:
 
     def best_index(self, sigma: float, sensitivity: float, delta: float) -> int:
         """Where on the grid of b the best order lies."""
-        return descend(lambda index: self._at(index, sigma, sensitivity, delta), 0)
+        return descend(lambda index: self._at(index, sigma, sensitivity, delta), 0, LOWEST, HIGHEST)
 
     def _at(self, index: int, sigma: float, sensitivity: float, delta: float) -> float:
         if index not in self.known:
             self.known[index] = self.log_moment(math.exp(index * GRID))
         above_one = min(order_above_one(index, max(sensitivity / sigma, LEAST_MU)), 1 / delta)
         return gaussian.moment_to_epsilon(above_one, self.known[index], delta)
-
-
-def descend(value: Callable[[int], float], guess: int) -> int:
-    """Where a function that falls and then rises is least, by steps that halve; infinite values lie to the right."""
-    step = 64
-    while step:
-        while (left := max(guess - step, _LOWEST)) < guess and value(left) <= value(guess):
-            guess = left
-        while (right := min(guess + step, _HIGHEST)) > guess and value(right) < value(guess):
-            guess = right
-        step //= 2
-    return guess
 
 
 def _solve(moves: Floats, ends: Floats | None, unseen: Floats) -> float:

@@ -58,6 +58,8 @@ class Promise:
 EXACT = "Gaussian mechanism, exact"
 ENCLOSED = "Gaussian mechanism, a user's own share of the noise alone"
 WORST_PAIR = "Renyi moment of the worst pair of the graph"
+WORST_SET = "Renyi moment of the worst set of users of the graph"
+AGAINST_ALL = "every contribution seen, as many as chance allows"
 NOTHING = Promise(None, "no bound")
 
 
@@ -102,17 +104,20 @@ def promised(plan: Plan, colluders: int = 1, accountant: bounds.Accountant = "ti
 
 
 def _graph_promise(plan: Plan, distance: int, colluders: int) -> Promise:
-    """Of the worst pair that far apart; of several observers together nothing is promised but the local guarantee."""
-    cap, sigma, local = plan.caps.contributions, plan.noise.sigma, NOTHING
+    """Of the worst pair that far apart; of several observers together of the worst set, or else of everybody."""
+    cap, sigma = plan.caps.contributions, plan.noise.sigma
     assert sigma is not None
-    if cap is not None:
-        local = _gaussian(plan, cap, bounds.CAPPED)
-    if colluders > 1 or not noise_at_every_step(plan):
-        return local
-    from network_dp.graphs.promise import promise_of  # only graphs need it
+    valid = [] if cap is None else [_gaussian(plan, cap, bounds.CAPPED)]
+    if noise_at_every_step(plan):
+        from network_dp.graphs import promise as graphs  # only graphs need it
 
-    found = promise_of(plan).worst(sigma, plan.sensitivity, aim(plan), distance).epsilon
-    return local if local.epsilon is not None and local.epsilon < found else Promise(found, WORST_PAIR)
+        if colluders == 1:
+            valid.append(Promise(graphs.worst_pair(plan, distance), WORST_PAIR))
+        elif (found := graphs.worst_set(plan, colluders, distance)) < math.inf:
+            valid.append(Promise(found, WORST_SET))
+        else:
+            valid.append(Promise(graphs.against_all(plan), AGAINST_ALL))
+    return min(valid, key=lambda found: math.inf if found.epsilon is None else found.epsilon, default=NOTHING)
 
 
 def _gaussian(plan: Plan, exposure: int, bound: str) -> Promise:

@@ -27,8 +27,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.stats import binom
 
+from analyzer.checks.alarms import NOISE_ALARM
 from analyzer.checks.integrity import Run
-from analyzer.checks.randomness import NOISE_ALARM, Question, check, seen_values
+from analyzer.checks.randomness import Question, check, seen_values
 from analyzer.read.tables import NOBODY, Floats, Ints
 from analyzer.verdict import Check
 from network_dp.plan import Plan

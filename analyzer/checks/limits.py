@@ -17,12 +17,13 @@ from typing import Final
 
 import numpy as np
 
-from analyzer.checks.randomness import FALSE_ALARM
+from analyzer.checks.alarms import FALSE_ALARM
 from analyzer.read.tables import Floats
 from analyzer.reconstruct.exposures import Piece, one_epsilon
 from analyzer.reconstruct.responses import ORDERS
 from network_dp.accounting import bounds, shuffle
 from network_dp.accounting.moments import Law, log_moment
+from network_dp.accounting.number_cache import kept
 from network_dp.graphs import promise as graph_promise
 from network_dp.graphs.visits import most_visits
 from network_dp.plan import Plan
@@ -36,6 +37,7 @@ _TILTS: Final = tuple(float(b) for b in np.geomspace(0.02, 60.0, 25))
 
 
 @lru_cache(maxsize=64)
+@kept
 def exposure_limit(laws: tuple[Law, ...], n_events: float) -> float:
     """s with P(S > s for any of ``n_events`` pairs or sets) <= FALSE_ALARM on an honest walk.
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from analyzer.checks import limits
+from analyzer.checks.alarms import FALSE_ALARM
 from analyzer.checks.integrity import Run, abandoned
-from analyzer.checks.randomness import FALSE_ALARM
 from analyzer.read.tables import Finding, Floats
 from analyzer.reconstruct.exposures import Measure, UnmeasurableError
 from analyzer.reconstruct.lineage import contributions_per_user

@@ -17,15 +17,13 @@ from numpy.typing import ArrayLike
 from scipy.special import chdtr, chdtrc, gammainc, gammaincc
 from scipy.stats import binom, chi2, gamma, norm
 
+from analyzer.checks.alarms import ELEMENTS_ALARM, FALSE_ALARM, NOISE_ALARM
 from analyzer.checks.integrity import Run
 from analyzer.read.tables import NOBODY, Bools, Findings, Floats, Ints, NoiseTally
 from analyzer.reconstruct.draws import lie_rate
 from analyzer.reconstruct.noise_laws import FINE
 from analyzer.verdict import Check, Status
 
-FALSE_ALARM: Final = 1e-6
-NOISE_ALARM: Final = 1e-5
-ELEMENTS_ALARM: Final = 1e-4
 CELL_EXPECTS: Final = 50.0
 
 

@@ -15,9 +15,10 @@ import numpy as np
 from scipy.stats import binom, chi2, norm
 
 from analyzer.checks import fresh, integrity, randomness, utility
+from analyzer.checks.alarms import FALSE_ALARM
 from analyzer.checks.integrity import Run
 from analyzer.checks.privacy import Privacy
-from analyzer.checks.randomness import FALSE_ALARM, two_sided
+from analyzer.checks.randomness import two_sided
 from analyzer.checks.utility import Utility
 from analyzer.read.tables import HANDOFF, Findings
 from analyzer.reconstruct.rounds import RoundsLog, epochs, key_of, known_steps, least_attendance, walked_steps

@@ -12,9 +12,9 @@ import numpy as np
 from scipy.stats import binom
 
 from analyzer.checks import limits
+from analyzer.checks.alarms import FALSE_ALARM
 from analyzer.checks.integrity import Run
 from analyzer.checks.privacy import n_live
-from analyzer.checks.randomness import FALSE_ALARM
 from analyzer.read.tables import HANDOFF, REISSUE, Ints
 from analyzer.reconstruct.exposures import Piece, one_epsilon
 from analyzer.reconstruct.lineage import contributions_per_user

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.stats import norm
 
+from analyzer.checks.alarms import FALSE_ALARM
 from analyzer.checks.integrity import Run
-from analyzer.checks.randomness import FALSE_ALARM
 from analyzer.errors import InputError
 from analyzer.read.tables import Floats
 from analyzer.read.truth import Truth

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from network_dp.plan import Plan
 
 
@@ -21,3 +24,15 @@ def prepare(plan: Plan, colluders: int = 1) -> None:
                 task = bar.add_task("least noise that is enough", total=1.0)
                 exposure_law(law, lambda share, task=task: bar.update(task, completed=share))  # type: ignore[misc]
                 bar.update(task, completed=1.0)
+
+
+@contextmanager
+def working() -> Iterator[None]:
+    """A bar that only moves, for work of unknown length."""
+    from rich.console import Console
+    from rich.progress import Progress
+
+    console = Console(stderr=True)
+    with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
+        bar.add_task("least noise that is enough", total=None)
+        yield

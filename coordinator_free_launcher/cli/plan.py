@@ -152,7 +152,7 @@ def check(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:
     """Validate a plan and print what will happen, what it promises, and whether its answer will be worth having."""
-    from coordinator_free_launcher.cli.accounting import prepare
+    from coordinator_free_launcher.cli.accounting import prepare, working
     from coordinator_free_launcher.cli.rows import print_rows
     from coordinator_free_launcher.cli.worth import as_plain, show_worth
     from coordinator_free_launcher.identity.provision import finalise
@@ -161,8 +161,9 @@ def check(
     if colluders >= wish.n:
         raise PlanError(f"--colluders {colluders}: of {wish.n} users at least one must be left to protect")
     prepare(wish, colluders)
-    plan = finalise(wish)
-    facts, rows = describe(plan), comparison(plan, colluders)
+    with working():
+        plan = finalise(wish)
+        facts, rows = describe(plan), comparison(plan, colluders)
     if as_json:
         values = {key: value for key, (value, _) in facts.items()}
         typer.echo(json.dumps({**values, **{row.key: row.plain for row in rows}, **as_plain(plan)}, indent=1))

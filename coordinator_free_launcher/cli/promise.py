@@ -13,7 +13,6 @@ from network_dp.plan import Plan
 def promises(plan: Plan, colluders: int = 1) -> list[Row]:
     """Network epsilon, the same if the path were hidden, local epsilon, expected error; infinite: no guarantee."""
     from network_dp.promise import promised as promise_of
-    from network_dp.promise import promised_epsilon
 
     promise = promise_of(plan)
     promised = promise.epsilon
@@ -22,8 +21,9 @@ def promises(plan: Plan, colluders: int = 1) -> list[Row]:
         *_one_path(plan, promised),
     ]
     if colluders > 1:
-        together = _or_infinite(promised_epsilon(plan, colluders))
-        meaning = f"any {colluders} users together"
+        pooled = promise_of(plan, colluders)
+        together = _or_infinite(pooled.epsilon)
+        meaning = f"any {colluders} users together; by: {pooled.bound}"
         if math.isinf(together):
             meaning += "; none promised on a ring, where two can enclose a third"
         rows.append(Row(f"network_epsilon_{colluders}_colluders", f"with {colluders} colluders", together, meaning))

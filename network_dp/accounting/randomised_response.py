@@ -18,11 +18,12 @@ import itertools
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammaln
+from scipy.special import bdtr, bdtrc, gammaln, xlogy
 
 from network_dp.errors import require
 
@@ -30,6 +31,8 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 _TAIL = 1e-22  # probability left out on each side of a truncated range, and accounted for at its worst
+_UPWARDS = 1 + 1e-9  # far beyond the rounding of logarithms of factorials below 2^16
+_TAILS_UPWARDS = 1 + 1e-11
 _CELLS = 3_000_000  # cells of one window; beyond, the number of uniform answers is rounded down to a coarser grid
 
 
@@ -95,21 +98,33 @@ def window_losses(response: Response, window: Window, interval: float) -> Losses
 def log_moments(response: Response, orders: Floats, others: Ints) -> Floats:
     """ln sum P^alpha Q^(1-alpha) for every order (rows) and number of others (columns, increasing): upper bounds.
 
-    The number B of uniform answers is rounded down to 6 bits, so that few tables serve all columns.
+    The number B of uniform answers is rounded down to 6 bits, so that few pairs serve all columns.
     """
-    from scipy.stats import binom
-
-    _, most = _range(int(others[-1]), response.gamma)
-    grid = np.unique(round_all_down(np.arange(most + 1)))
-    by_blanket = np.array([_table_moments(response, orders, int(b)) for b in grid]).T
-    edges = np.append(grid, most + 1)
-    cumulative = binom.cdf(edges[None, :] - 1, others[:, None], response.gamma)
-    weights = np.diff(cumulative, axis=1)
-    weights[:, 0] += 1e-15  # rounding of the cumulative sums, and the tail beyond `most`, at their worst
+    grid, weights = _rounded_blankets(response.gamma, tuple(others.tolist()))
+    by_blanket = np.array([_pair_moments(response, orders, b) for b in grid]).T
     usable = np.isfinite(by_blanket).all(axis=1)
     result = np.full((len(orders), len(others)), np.inf)
     result[usable] = np.log(by_blanket[usable] @ weights.T)
     return result
+
+
+@lru_cache(maxsize=4)
+def _rounded_blankets(gamma: float, others: tuple[int, ...]) -> tuple[list[int], Floats]:
+    """Numbers of uniform answers, and how probable each is among so many others (rows), rounded up.
+
+    Differences of the smaller of the two tails: however rare few uniform answers are, they are known to 1e-11 of the
+    tail that ends there. What moments of high orders make of them would drown in any absolute error."""
+    trials = np.array(others)[:, None]
+    _, most = _range(others[-1], gamma)
+    grid = np.unique(round_all_down(np.arange(most + 1)))
+    starts = np.minimum(grid, trials + 1) - 1.0  # B > start, for B >= a number of the grid
+    inside = np.clip(starts, 0.0, None)
+    below = np.where(starts >= 0, bdtr(inside, trials, gamma), 0.0)
+    above = np.where(starts >= 0, bdtrc(inside, trials, gamma), 1.0)
+    below, above = np.pad(below, ((0, 0), (0, 1)), constant_values=1.0), np.pad(above, ((0, 0), (0, 1)))
+    rising = below[:, 1:] * _TAILS_UPWARDS - below[:, :-1]
+    falling = above[:, :-1] * _TAILS_UPWARDS - above[:, 1:]
+    return grid.tolist(), np.where(below[:, 1:] <= 0.5, rising, falling)
 
 
 @dataclass(frozen=True)
@@ -175,12 +190,23 @@ def _blankets(response: Response, window: Window) -> Iterator[tuple[float, int]]
             yield weight, int(begin) + window.uniform
 
 
-def _table_moments(response: Response, orders: Floats, blanket: int) -> Floats:
-    """sum P^alpha Q^(1-alpha) = sum U (P/U)^alpha (Q/U)^(1-alpha): a bilinear form."""
-    table = _table(response, blanket)
-    exponent = np.minimum(orders, 1 + 600 / response.epsilon)[:, None]  # beyond, infinity is returned
+def _pair_moments(response: Response, orders: Floats, blanket: int) -> Floats:
+    """sum U (P/U)^alpha (Q/U)^(1-alpha) for a fixed B. The cells of U are independent Poisson counts, given their sum:
+    so the double sum over (h_x, h_x') is a convolution, taken where the other cells make up the total."""
+    total, buckets = blanket + 1, response.n_buckets
+    low, high = _range(total, 1 / buckets)
+    mine, both = np.arange(low, high + 1), np.arange(2 * low, 2 * high + 1)
+    exponent = np.minimum(orders, 1 + 600 / response.epsilon)  # beyond, infinity is returned
+    share = response.gamma + (1 - response.gamma) * buckets / total * mine
     with np.errstate(under="ignore"):
-        left, right = table.p**exponent, table.q ** (1 - exponent)
-        inside = np.sum(left @ table.u * right, axis=1) if table.u.ndim == 2 else (left * right) @ table.u
-        worst = np.exp((exponent[:, 0] - 1) * response.epsilon) * response.n_buckets
-    return np.where(orders > exponent[:, 0], np.inf, inside + table.left_out * worst)
+        cell = _poisson(mine, total / buckets)
+        rest = np.where(both <= total, _poisson(np.maximum(total - both, 0), total * (buckets - 2) / buckets), 0.0)
+        sums = [np.convolve(share**a * cell, share ** (1 - a) * cell) @ rest for a in exponent]
+        inside = np.array(sums) / _poisson(np.array([total]), total)[0] * _UPWARDS
+        worst = np.exp((exponent - 1) * response.epsilon) * buckets
+    left_out = 0.0 if low == 0 and high == total else 4 * _TAIL
+    return np.where(orders > exponent, np.inf, inside + left_out * worst)
+
+
+def _poisson(counts: Ints, mean: float) -> Floats:
+    return np.asarray(np.exp(xlogy(counts, mean) - mean - gammaln(counts + 1.0)), dtype=np.float64)

@@ -1,4 +1,4 @@
-"""The search behind every calibration."""
+"""The searches behind every calibration."""
 
 from __future__ import annotations
 
@@ -38,3 +38,15 @@ def least(reached: Callable[[float], float], target: float, start: float, precis
             low, below, side = middle, value, 1
         turn += 1
     return high
+
+
+def descend(value: Callable[[int], float], guess: int, low: int, high: int, step: int = 64) -> int:
+    """Where between low and high a function that falls and then rises is least, by steps that halve; infinite values
+    lie to the right."""
+    while step:
+        while (left := max(guess - step, low)) < guess and value(left) <= value(guess):
+            guess = left
+        while (right := min(guess + step, high)) > guess and value(right) < value(guess):
+            guess = right
+        step //= 2
+    return guess

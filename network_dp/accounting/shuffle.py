@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 from scipy.special import logsumexp
 
 from network_dp.accounting import composition, gaussian, response_walk
-from network_dp.accounting.bounds import Accountant, least_index
+from network_dp.accounting.bounds import Accountant
 from network_dp.accounting.moments import EXACT_STEPS, RECURSION_STEPS, Law, Rows, cycle_kernel, cycle_rows, solve
+from network_dp.accounting.number_cache import kept
 from network_dp.accounting.randomised_response import (
     Losses,
     Response,
@@ -28,12 +29,14 @@ from network_dp.accounting.randomised_response import (
     round_down,
     window_losses,
 )
+from network_dp.accounting.search import descend
 from network_dp.errors import require, require_whole
 from network_dp.noise_rule import cover_elements
 
 Floats = NDArray[np.float64]
 
-ORDERS = 1 + np.geomspace(0.25, 400, 28)
+ORDERS = 1 + np.geomspace(0.25, 400, 109)
+_RARE = 1e-4  # share of delta
 _DIRECT = 20_000  # answers whose losses are still convolved directly, in half a second
 
 
@@ -190,57 +193,63 @@ def complete_epsilon(
         return 0.0
     if gamma == 0:
         return math.inf
-    moment = _walk_moment(law, response, tuple(orders.tolist()))
-
-    def at(index: int, refine: bool = False) -> float:
-        order = float(orders[index])
-        return gaussian.rdp_to_epsilon(order, moment(index, refine) / (order - 1), delta)
-
-    best = least_index(at, 0, len(orders) - 1)
-    refined = at(best, refine=True) if EXACT_STEPS < n_steps <= RECURSION_STEPS else math.inf
-    by_renyi = min(at(best), refined, n_steps * response.epsilon)
+    by_renyi = min(_renyi_walk(law, response, delta, tuple(orders.tolist())), n_steps * response.epsilon)
     return by_renyi if accountant == "renyi" else min(by_renyi, response_walk.epsilon(law, response, delta))
 
 
+@kept
+def _renyi_walk(law: Law, response: Response, delta: float, orders: tuple[float, ...]) -> float:
+    """By the best of these orders. The moment at one of them says where it is, as far as ln M = alpha (alpha-1) rho.
+
+    Walks with a cycle in which u is met incredibly often would make up all of a high moment: they are charged to delta.
+    """
+    rare = _RARE * delta / (law.n_steps + 1)  # as many cycles begin at most
+    moment, delta = _walk_moment(law, response, orders, rare), delta * (1 - 2 * _RARE)
+
+    def at(index: int, refine: bool = False) -> float:
+        return gaussian.rdp_to_epsilon(orders[index], moment(index, refine) / (orders[index] - 1), delta)
+
+    middle = len(orders) // 2
+    rho = max(moment(middle, False), 1e-300) / (orders[middle] * (orders[middle] - 1))
+    guess = min(int(np.searchsorted(orders, 1 + math.sqrt(-math.log(delta) / rho))), len(orders) - 1)
+    best = descend(at, guess, 0, len(orders) - 1, step=8)
+    refined = at(best, refine=True) if EXACT_STEPS < law.n_steps <= RECURSION_STEPS else math.inf
+    return min(at(best), refined)
+
+
 @lru_cache(maxsize=8)
-def _walk_moment(law: Law, response: Response, orders: tuple[float, ...]) -> Callable[[int, bool], float]:
-    """(index of an order, refine?) -> ln of the Renyi moment averaged over the walk; each is computed once."""
+def _walk_moment(
+    law: Law, response: Response, orders: tuple[float, ...], left_out: float
+) -> Callable[[int, bool], float]:
+    """(index of an order, refine?) -> ln of the Renyi moment averaged over the walk; each is computed once.
+
+    Cycles in which u is met so often that this has a probability of at most `left_out` are not in it."""
     rows = cycle_rows(law)
     grid = np.unique(round_all_down(np.arange(min(int(rows.longest[-1]), 1 << 15) + 1)))
-    by_window = log_moments(response, np.array(orders), grid)
     shortest = np.repeat(rows.start, rows.size)
     count = np.maximum(rows.count, 1.0)
     window = np.searchsorted(grid, np.maximum((shortest - count) // count, 0.0), side="right") - 1
+    rare = _rare(law, rows, left_out)
+    ends = rare[rows.first_term + rows.size - 1]
+    known = bool(ends[rows.size <= rows.longest].all())  # rows that are cut leave out more than their terms
 
     @cache
     def moment(index: int, refine: bool) -> float:
-        log_window = by_window[index]
-        if not np.isfinite(log_window).all():
+        log_window = log_moments(response, np.array(orders[index : index + 1]), grid)[0]
+        if not known or not np.isfinite(log_window).all():
             return math.inf
-        tails = _log_tails(law, rows, grid, log_window)
-        return solve(law, cycle_kernel(law, rows, rows.count * log_window[window], tails), refine)
+        gains = np.where(rare, -np.inf, rows.count * log_window[window])
+        return solve(law, cycle_kernel(law, rows, gains, np.full(len(rows.start), -np.inf)), refine)
 
     return moment
 
 
-def _log_tails(law: Law, rows: Rows, grid: NDArray[np.int64], log_window: Floats) -> Floats:
-    """ln of a bound on the terms c >= size that rows leave out.
-
-    In slices [a, a'): P(C >= a) <= exp(-m r - a (ln(a/(m r)) - 1)) (Chernoff), and the gain grows with c: at most its
-    value at a'.
-    """
-    tails = np.full(len(rows.start), -np.inf)
-    cut = rows.size <= rows.longest
-    mean = rows.longest[cut] / (law.n_users - law.colluders)
-    low = rows.size[cut].astype(np.float64)
-    while (low <= rows.longest[cut]).any():
-        high = np.ceil(low * 1.1)
-        others = np.maximum((rows.start[cut] - high) // high, 0.0)
-        gain = high * log_window[np.searchsorted(grid, others, side="right") - 1]
-        slice_ = -mean - low * (np.log(low / mean) - 1) + gain
-        tails[cut] = np.logaddexp(tails[cut], np.where(low <= rows.longest[cut], slice_, -np.inf))
-        low = high
-    return tails
+def _rare(law: Law, rows: Rows, left_out: float) -> NDArray[np.bool_]:
+    """Terms c with P(C >= c) <= left_out: from where they fall by half each, their sum is at most twice the first."""
+    rate = 1 / (law.n_users - law.colluders)
+    mean = np.repeat(rows.longest, rows.size) * rate
+    falling = (rows.count + 1) * (1 - rate) >= 2.001 * mean
+    return np.asarray(falling & (rows.log_pmf <= math.log(left_out / 2.001)))
 
 
 def erlingsson_epsilon(epsilon_0: float, n_answers: int, delta: float) -> float:

@@ -18,8 +18,9 @@ from network_dp import graph_walk
 from network_dp.accounting import gaussian
 from network_dp.accounting.bounds import GREATEST_MU, GRID, LEAST_MU, order_above_one
 from network_dp.accounting.moments import Task
-from network_dp.accounting.search import least
+from network_dp.accounting.search import descend, least
 from network_dp.errors import require, require_whole
+from network_dp.graph_walk import HIGHEST, LOWEST
 from network_dp.graphs.circle import applies
 from network_dp.graphs.growth import Growth
 from network_dp.graphs.pairs import Pair, check_distance, distances
@@ -30,7 +31,6 @@ Progress = Callable[[int, int], None]  # observers done, observers in all
 USERS_MAX = 2_500  # some 35 matrices are held in memory
 _ENDS = 4  # users with the fewest peers, and with the most, whose peers are the observers that are tried
 _STEP = 3  # of the grid of b
-_LOWEST = -400
 
 
 class Bounds:
@@ -68,8 +68,10 @@ class Bounds:
         check_distance(distance, self.distances)
         mu = self._mu(sigma, sensitivity)
         index = self._best_index(mu, delta, distance)
-        while (found := self._at(index, mu, delta, distance, progress)).epsilon == math.inf and index > _LOWEST:
+        found = self._at(index, mu, delta, distance, progress)
+        while found.epsilon == math.inf and index > LOWEST:
             index -= _STEP
+            found = self._at(index, mu, delta, distance, progress)
         return found
 
     def by_distance(self, sigma: float, sensitivity: float, delta: float) -> list[float]:
@@ -164,7 +166,7 @@ class Bounds:
                 self._few[index] = self._moments(index, self._observers)
             return self._epsilon(index, max(self._few[index][distance - 1 :])[0], mu, delta)
 
-        index = graph_walk.descend(at, 0)
+        index = descend(at, 0, LOWEST, HIGHEST)
         return at(index), index
 
     def _best_index(self, mu: float, delta: float, distance: int) -> int:

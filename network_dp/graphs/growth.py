@@ -88,7 +88,7 @@ class _Parts:
     first: Floats  # Phi
     ending: Floats  # SGD: the last window
     opened: Floats  # sums: the last cycle, from v
-    never: Floats  # sums: walks without v
+    never: Floats  # sums: walks without v, at whatever rate is best for them
 
 
 class Growth:
@@ -158,12 +158,11 @@ class Growth:
         with np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore"):
             found = self._least(_sgd(pieces, fits, self._released), pieces)
             if self._task == "sum":  # windows are never less than cycles, and good where cycles have no bound
-                seldom = math.ceil(math.sqrt(self._n_steps) / 2)
-                by_cycles = self._least(_sum(pieces, fits, self._released, seldom), pieces)
-                if self._released:  # walks that never met v, and u at most so often
-                    by_cycles = np.logaddexp(by_cycles, math.log(math.expm1(min(b * seldom**2 / self._n_steps, 700.0))))
+                by_cycles = self._least(_sum(pieces, fits, self._released), pieces)
                 found = np.fmin(found, by_cycles)
-        return np.asarray(np.maximum(found + 1e-12 * (1 + np.abs(found)), 0.0))
+        # and probabilities of the law itself are rounded, once for each step of a path
+        found += 1e-12 * (1 + np.abs(found)) + 8 * UNIT * (self._n_steps + 1)
+        return np.asarray(np.maximum(found, 0.0))
 
     def _least(self, parts: _Parts, pieces: Pieces) -> Floats:
         """Over all rates, and over the chords between two of which the first is too slow."""
@@ -171,7 +170,7 @@ class Growth:
         def total(some: slice, late: Floats) -> Floats:
             seen = late * (parts.first[some] + parts.ending[some])
             shown = (late + parts.opened[some]) * parts.opened[some] * pieces.root**2
-            return np.asarray(np.log((seen + shown + parts.never[some]) * _UPWARDS), dtype=np.float64)
+            return np.asarray(np.log((seen + shown) * _UPWARDS), dtype=np.float64)
 
         log_w, late = np.log(parts.to_v * _UPWARDS), pieces.late[:, None]
         grown = -self._logs[: self._count, None] * self._n_steps
@@ -180,7 +179,9 @@ class Growth:
         share = np.minimum(log_w[:-1] / (log_w[:-1] - log_w[1:]) * _UPWARDS + 1e-12, 1.0)
         chord = grown[:-1] + low + share * (grown[1:] - grown[:-1] + high - low)
         chord = np.where((log_w[:-1] > 0) & (log_w[1:] < 0) & np.isfinite(log_w[:-1]) & np.isfinite(low), chord, np.inf)
-        return np.asarray(np.minimum(at.min(axis=0), chord.min(axis=0)), dtype=np.float64)
+        met = np.minimum(at.min(axis=0), chord.min(axis=0))
+        never = np.fmin.reduce(grown + np.log(parts.never * _UPWARDS), axis=0)
+        return np.asarray(np.logaddexp(met, never), dtype=np.float64)
 
 
 def _raised(values: Floats) -> Floats:
@@ -277,11 +278,12 @@ def _returns(weight: Floats) -> Floats:
     return np.where(raised < 1, _UPWARDS / (1 - np.minimum(raised, 1.0)), np.inf)
 
 
-def _sum(pieces: Pieces, fits: _Fits, released: bool, seldom: int) -> _Parts:
+def _sum(pieces: Pieces, fits: _Fits, released: bool) -> _Parts:
     """Cycles of v with c contributions weigh e^{b c^2/m}; a look at u after `_PIECE` of them."""
     k, most, root = fits.count, len(fits.by_count), pieces.root
     to_v, first = pieces.vv[:k].copy(), root * pieces.first_v[:k]
-    out, shown, end = (np.zeros_like(to_v) for _ in range(3))  # from u to v, from v to the end, from u to the end
+    # from u to v, from v to the end, from u to the end, from the start to the end
+    out, shown, end, whole = (np.zeros_like(to_v) for _ in range(4))
     power = np.ones_like(pieces.uu)
     for c in range(1, most + 1):
         way = power * pieces.uv
@@ -291,6 +293,7 @@ def _sum(pieces: Pieces, fits: _Fits, released: bool, seldom: int) -> _Parts:
         if released:
             shown += fits.gain(c, way * pieces.open_u, 0)
             end += fits.weighed(c, power * pieces.open_u, 1)
+            whole += fits.gain(c, pieces.first_u * power * pieces.open_u, 0)
         power = power * pieces.uu
     again = _returns(fits.weighed(most, power, 0))
     look = fits.weighed(most, pieces.uv * power, -1) * again
@@ -301,13 +304,5 @@ def _sum(pieces: Pieces, fits: _Fits, released: bool, seldom: int) -> _Parts:
         first=first + root * first_look * out,
         opened=(shown + look * end) / root if released else none,
         ending=none,
-        never=_never(pieces, fits, seldom) if released else none,
-    )
-
-
-def _never(pieces: Pieces, fits: _Fits, seldom: int) -> Floats:
-    """Walks that never met v but u more than `seldom` times, by windows."""
-    again = fits.weighed(1, pieces.uu, 0)
-    return np.asarray(
-        pieces.first_u[: fits.count] * again**seldom * _returns(again) * fits.weighed(1, pieces.open_u, 1)
+        never=whole + first_look * end if released else none,
     )

@@ -25,7 +25,9 @@ from network_dp.accounting.bounds import GREATEST_MU, GRID, LEAST_MU, order_abov
 from network_dp.accounting.moments import Task
 from network_dp.accounting.search import least
 from network_dp.errors import UnreachableError, require, require_whole
+from network_dp.graph_walk import LOWEST
 from network_dp.graphs.circle import Circle, Pieces, applies
+from network_dp.graphs.sets import Kind, kinds
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -35,7 +37,6 @@ CLASSES_MAX = 150  # more are computed all at once
 REFINED = 12  # pairs that are computed by themselves in search of the worst
 _COARSE = 3  # grid steps of b between moments of all pairs
 _STEP_UP = 1.002
-_LOWEST = -400  # of the grid of b
 
 Progress = Callable[[int, int], None]  # pairs done, pairs in all
 
@@ -121,11 +122,25 @@ class Promise:
         found = np.zeros(len(self.classes))
         for u in range(len(found)):
             if u not in observers:
-                exposed = graph_walk.prepare(self._task, *self._law, u, observers, self._n_steps, self._released)
-                found[u] = exposed.epsilon(sigma, sensitivity, delta)
+                found[u] = self.to_set(u, observers, sigma, sensitivity, delta)
             if progress is not None:
                 progress(u + 1, len(found))
         return found
+
+    def worst_set(
+        self, size: int, sigma: float, sensitivity: float, delta: float, distance: int = 1
+    ) -> tuple[float, Kind] | None:
+        """What anybody loses to any so many users together, and who; None where too many sets differ."""
+        check_distance(distance, self.distances)
+        found = kinds(self.classes, self.distances, size, distance, self._n_steps)
+        if found is None:
+            return None
+        return max((self.to_set(*kind, sigma, sensitivity, delta), kind) for kind in found)
+
+    def to_set(self, target: int, observers: Collection[int], sigma: float, sensitivity: float, delta: float) -> float:
+        """What one user loses to these together."""
+        exposed = graph_walk.prepare(self._task, *self._law, target, observers, self._n_steps, self._released)
+        return exposed.epsilon(sigma, sensitivity, delta)
 
     def worst(self, sigma: float, sensitivity: float, delta: float, distance: int = 1) -> Pair:
         """The pair that loses most, of those at least `distance` hops apart; nearer users are trusted."""
@@ -226,7 +241,7 @@ class _Lot:
         for step in (-_COARSE, _COARSE):
             index = guess + step
             # infinite moments lie to the right
-            while bool(np.any((found := self._at(index)) < best)) or (step < 0 and index > _LOWEST and _open(best)):
+            while bool(np.any((found := self._at(index)) < best)) or (step < 0 and index > LOWEST and _open(best)):
                 middle.append(index)
                 best, index = np.minimum(best, found), index + step
         return best, sorted(middle)[len(middle) // 2]

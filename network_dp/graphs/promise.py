@@ -13,9 +13,12 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from network_dp.accounting import bounds
 from network_dp.accounting.moments import Task
+from network_dp.accounting.number_cache import kept
 from network_dp.graphs.bounds import Bounds
 from network_dp.graphs.pairs import USERS_MAX, Promise
+from network_dp.graphs.visits import most_visits
 from network_dp.plan import Plan
 from network_dp.promise import aim, noise_at_every_step
 from network_dp.topology import Graph
@@ -32,8 +35,61 @@ def _promise(task: Task, graph: Graph, released: bool) -> Promise | Bounds:
 
 def promise_of(plan: Plan) -> Promise | Bounds:
     """Of all pairs, of thousands of users by bounds; what was computed once serves every noise."""
+    return _promise(*_walk(plan))
+
+
+def worst_pair(plan: Plan, distance: int) -> float:
+    """What no pair so far apart loses more than."""
+    assert plan.noise.sigma is not None
+    return _worst_pair(*_walk(plan), plan.noise.sigma, plan.sensitivity, aim(plan), distance)
+
+
+def worst_set(plan: Plan, size: int, distance: int) -> float:
+    """What nobody loses more than to any so many users together; infinite where too many sets differ."""
+    assert plan.noise.sigma is not None
+    return _worst_set(*_walk(plan), size, plan.noise.sigma, plan.sensitivity, aim(plan), distance)
+
+
+def least_sigma(plan: Plan, epsilon: float, distance: int) -> float:
+    """Noise with which no pair so far apart loses more than epsilon."""
+    return _least_sigma(*_walk(plan), epsilon, plan.sensitivity, aim(plan), distance)
+
+
+def _walk(plan: Plan) -> tuple[Task, Graph, bool]:
     assert isinstance(plan.topology, Graph)
-    return _promise(plan.task.accounting, plan.topology, plan.walk.release == "all")
+    return plan.task.accounting, plan.topology, plan.walk.release == "all"
+
+
+@kept
+def _worst_pair(
+    task: Task, graph: Graph, released: bool, sigma: float, sensitivity: float, delta: float, distance: int
+) -> float:
+    return _promise(task, graph, released).worst(sigma, sensitivity, delta, distance).epsilon
+
+
+@kept
+def _worst_set(
+    task: Task, graph: Graph, released: bool, size: int, sigma: float, sensitivity: float, delta: float, distance: int
+) -> float:
+    promise = _promise(task, graph, released)
+    found = None if isinstance(promise, Bounds) else promise.worst_set(size, sigma, sensitivity, delta, distance)
+    return math.inf if found is None else found[0]
+
+
+@kept
+def _least_sigma(
+    task: Task, graph: Graph, released: bool, epsilon: float, sensitivity: float, delta: float, distance: int
+) -> float:
+    return _promise(task, graph, released).sigma(epsilon, sensitivity, delta, distance)
+
+
+def against_all(plan: Plan) -> float:
+    """What nobody loses more than to all others together: every visit is seen, as many as there are but for a
+    probability of half of delta."""
+    assert plan.noise.sigma is not None and isinstance(plan.topology, Graph)
+    half = aim(plan) / 2
+    count = math.floor(most_visits(plan.topology, [plan.total_steps], (), half))
+    return bounds.exposure_epsilon(count, plan.noise.sigma, plan.sensitivity, half)
 
 
 def pairs_in_words(plan: Plan) -> str:
@@ -48,11 +104,11 @@ def pairs_in_words(plan: Plan) -> str:
 def exposure_limit(plan: Plan, chance: float) -> float:
     """s with P(S_uv > s for any pair) <= ``chance`` while all are alive (Markov on the moments); infinite where the
     graph has too many different pairs to compute that."""
-    assert isinstance(plan.topology, Graph)
-    return _limit(plan.task.accounting, plan.topology, plan.walk.release == "all", chance)
+    return _limit(*_walk(plan), chance)
 
 
 @lru_cache(maxsize=16)
+@kept
 def _limit(task: Task, graph: Graph, released: bool, chance: float) -> float:
     promise = _promise(task, graph, released)
     if isinstance(promise, Bounds) or len(pairs := promise.representatives()) > _MOST_CLASSES:

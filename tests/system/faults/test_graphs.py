@@ -9,6 +9,7 @@ import pytest
 
 from analyzer.analysis import analyze_runs
 from analyzer.verdict import Status
+from node.protocols.walk import exits
 from tests.system.faults.conftest import MakeTown
 from tests.system.faults.evidence import Hop, check
 from tests.system.harness import Harness
@@ -66,6 +67,34 @@ def test_a_leaf_whose_only_peer_is_down_waits_and_says_for_whom(make_town: MakeT
     town.start("user-0")
     town.wait_all()
     check_on_graph(town, check(town))
+
+
+def test_the_wait_of_a_stranded_leaf_ends_with_a_reason_and_the_walk_goes_on_from_its_disk(make_town: MakeTown) -> None:
+    town = on_graph(make_town, STAR, 400, timing={"stall_timeout_s": 1.0, "lease_s": 60.0})
+    reason = "waiting for one of this user's peers: user-0; keeping the token. Not answering: "
+    end = "Start them, then start this user again."
+    town.start_all()
+    town.wait_step(60)
+    for _ in range(10):  # until nobody was in the middle of a hand-over to it
+        town.freeze()
+        town.kill("user-0")
+        town.thaw()
+        town.pass_time(4.0)
+        stopped = [name for name, code in town.codes.items() if code == exits.STALLED]
+        if any(reason in town.log(name) and end in town.log(name) for name in stopped):
+            break
+        town.start("user-0", *stopped)
+        town.wait_step(town.furthest() + 1)
+    else:
+        raise AssertionError(f"no leaf ended for that reason\n{town.describe()}")
+    before = town.furthest()
+    town.close()
+    town.codes.clear()
+    town.start_all()
+    town.wait_all()
+    branch = check(town)
+    check_on_graph(town, branch)
+    assert branch[-1].visit.step > before and not town.reissues()
 
 
 def test_a_star_of_6_with_simple_weights_outlives_a_killed_leaf(make_town: MakeTown) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from network_dp.accounting import law_cache, profile
+from network_dp.accounting import disk_cache, law_cache, profile
 from network_dp.accounting.law_cache import ExposureLaw
 from network_dp.accounting.moments import Law
 
@@ -20,7 +20,7 @@ LAW = Law("sum", 5, 20)
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv(law_cache.VARIABLE, str(tmp_path / "deep" / "laws"))
+    monkeypatch.setenv(disk_cache.VARIABLE, str(tmp_path / "deep" / "laws"))
     return tmp_path / "deep" / "laws"
 
 
@@ -136,7 +136,7 @@ def test_a_step_that_no_grid_has_is_not_believed(folder: Path, computed: Exposur
 
 def test_another_accountant_finds_nothing(folder: Path, computed: ExposureLaw, monkeypatch: pytest.MonkeyPatch) -> None:
     law_cache.write(LAW, computed)
-    monkeypatch.setattr(law_cache, "_accountant", lambda: "of tomorrow")
+    monkeypatch.setattr(disk_cache, "_fingerprint", lambda sources: "of tomorrow")
     assert law_cache.read(LAW) is None
 
 
@@ -144,15 +144,15 @@ def test_it_can_be_switched_off_and_does_without_a_disk(
     folder: Path, computed: ExposureLaw, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     law_cache.write(LAW, computed)
-    monkeypatch.setenv(law_cache.VARIABLE, "off")
+    monkeypatch.setenv(disk_cache.VARIABLE, "off")
     assert law_cache.read(LAW) is None
-    monkeypatch.setenv(law_cache.VARIABLE, "/proc/nobody/can/write/here")
+    monkeypatch.setenv(disk_cache.VARIABLE, "/proc/nobody/can/write/here")
     law_cache.write(LAW, computed)
     assert law_cache.read(LAW) is None
 
 
 def test_the_number_of_files_is_bounded(folder: Path, computed: ExposureLaw, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(law_cache, "_MOST_FILES", 3)
+    monkeypatch.setattr(disk_cache, "_MOST_FILES", 3)
     for steps in range(20, 26):
         law_cache.write(Law("sum", 5, steps), computed)
     assert len(list(folder.iterdir())) == 3
