@@ -9,11 +9,11 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from coordinator_free_launcher.cli.options import finite
+from coordinator_free_launcher.cli.options import finite, refuse_idle
 
 if TYPE_CHECKING:
     from network_dp.graphs.advice import Advice, Question
@@ -39,6 +39,16 @@ DistanceOption = Annotated[
 ]
 
 
+#: Which kinds of graph an option shapes.
+_SHAPED_BY: Final = {
+    "degree": ("ring-lattice", "random-regular", "small-world"),
+    "rows": ("grid", "torus"),
+    "probability": ("erdos-renyi",),
+    "radius": ("geometric",),
+    "rewire": ("small-world",),
+}
+
+
 def register(app: typer.Typer) -> None:
     """Add ``graph`` to the command line."""
     app.command("graph")(graph)
@@ -48,11 +58,21 @@ def graph(
     kind: KindArgument = None,
     users: Annotated[int, typer.Option(min=3, max=100_000, help="Users.")] = 16,
     edges: Annotated[Path | None, typer.Option(help="Read the graph: CSV with two names per line, or GraphML.")] = None,
-    degree: Annotated[int, typer.Option(help="Peers per user: ring lattice, random regular, small world.")] = 4,
-    rows: Annotated[int | None, typer.Option(help="Grid and torus: rows (default: as square as it gets).")] = None,
-    probability: Annotated[float | None, typer.Option(help="Erdos-Renyi: probability of an edge.")] = None,
-    radius: Annotated[float | None, typer.Option(help="Geometric: who is nearer in the unit square is a peer.")] = None,
-    rewire: Annotated[float, typer.Option(help="Small world: share of edges that lead anywhere.")] = 0.1,
+    degree: Annotated[
+        int | None, typer.Option(min=1, help="Peers per user: ring lattice, random regular, small world (4).")
+    ] = None,
+    rows: Annotated[
+        int | None, typer.Option(min=1, help="Grid and torus: rows (default: as square as it gets).")
+    ] = None,
+    probability: Annotated[
+        float | None, typer.Option(callback=finite, help="Erdos-Renyi: probability of an edge.")
+    ] = None,
+    radius: Annotated[
+        float | None, typer.Option(callback=finite, help="Geometric: who is nearer in the unit square is a peer.")
+    ] = None,
+    rewire: Annotated[
+        float | None, typer.Option(callback=finite, help="Small world: share of edges that lead anywhere (0.1).")
+    ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of random graphs.")] = 0,
     weights: Annotated[
         str, typer.Option(help="metropolis (all are visited alike) or simple (by degree).")
@@ -92,7 +112,11 @@ def graph(
     from network_dp.graphs.advice import Question
     from network_dp.graphs.generators import Options
 
-    options = Options(degree, rows, probability, radius, rewire, seed)
+    given = {"degree": degree, "rows": rows, "probability": probability, "radius": radius, "rewire": rewire}
+    for name, value in given.items():
+        if kind not in _SHAPED_BY[name]:
+            refuse_idle({f"--{name}": value}, " and ".join(_SHAPED_BY[name]))
+    options = Options(seed=seed, **{name: value for name, value in given.items() if value is not None})  # type: ignore[arg-type]  # by name
     made = _graph(kind, users, edges, options)
     if weights not in ("metropolis", "simple"):
         raise typer.BadParameter(f"--weights {weights}: must be metropolis or simple")
