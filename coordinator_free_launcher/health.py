@@ -52,8 +52,8 @@ def check(bundle: Path, timeout_s: float = ANSWER_S) -> str:
             answer = stub.Check(health_pb2.HealthCheckRequest(), timeout=timeout_s)
     except grpc.RpcError as error:
         return f"{error.code().name}: {error.details()}"
-    except (OSError, ValueError, KeyError) as error:
-        return f"not a usable bundle: {error}"
+    except (OSError, ValueError, KeyError):
+        return f"{bundle}: not a usable bundle; give the folder of one user, with its node.toml and plan.toml"
     return str(health_pb2.HealthCheckResponse.ServingStatus.Name(answer.status))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -46,6 +46,18 @@ def alternatives(plan: Plan) -> list[Alternative]:
     return list(_estimates(plan, epsilon)) if plan.task.additive else []
 
 
+def advice(plan: Plan, value: float, others: Iterable[Alternative]) -> str | None:
+    """A sentence where local DP does as well as the plan, whose error or accuracy is ``value``: it trusts nobody."""
+    local = next((one.value for one in others if one.against == _LOCAL), None)
+    better = local is not None and (local >= value if plan.task.classifies else local <= value)
+    if local is None or not better:
+        return None
+    return (
+        f"local DP would do as well ({local:.1%} against {value:.1%}) and protects against everybody: with so few "
+        "users let everybody add noise alone, or take a better row of the table"
+    )
+
+
 def _estimates(plan: Plan, epsilon: float) -> Iterator[Alternative]:
     n, width = plan.n, plan.task.width
     ring = {"topology": "ring", "rounds": 1}
@@ -76,6 +88,10 @@ def _models(plan: Plan, epsilon: float) -> Iterator[Alternative]:
             walk = {"topology": "complete", "steps": visits * plan.n}
             name = f"complete graph, {visits * plan.n} steps"
             yield from _one(plan, name, walk, epsilon, _COMPLETE, predicted_accuracy)
+    if plan.topology.uniform and plan.total_steps <= LONGEST:  # the same steps, but for who learns where the token is
+        path, against = ("hidden", _MASKED) if plan.rounds is None else ("known", _COMPLETE)
+        walk = {"topology": "complete", "steps": plan.total_steps, "path": path}
+        yield from _one(plan, f"the same with its path {path}", walk, epsilon, against, predicted_accuracy)
     # Each user's gradient at the start, with its own full noise, is all that one local answer can say.
     noise = gaussian.sigma(epsilon, aim(plan), plan.sensitivity)
     yield Alternative("local DP", accuracy_at(math.sqrt(plan.n) / noise), _LOCAL)

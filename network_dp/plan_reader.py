@@ -10,6 +10,7 @@ import math
 import re
 from collections.abc import Mapping, Sized
 from dataclasses import fields, replace
+from ipaddress import IPv4Address
 from pathlib import Path
 from typing import Any, Literal
 
@@ -60,8 +61,19 @@ def _keys(kind: type) -> str:
 
 
 def is_address(text: str) -> bool:
-    """HOST:PORT, an IPv6 address in brackets."""
-    return bool(ADDRESS.fullmatch(text)) and 1 <= int(text.rsplit(":", 1)[1]) <= 65535
+    """HOST:PORT, an IPv6 address in brackets; a host of digits and dots alone must be an IPv4 address."""
+    if not ADDRESS.fullmatch(text):
+        return False
+    host, port = text.rsplit(":", 1)
+    digits = host.replace(".", "").isdigit()
+    return 1 <= int(port) <= 65535 and (not digits or _is_ipv4(host))
+
+
+def _is_ipv4(host: str) -> bool:
+    try:
+        return bool(IPv4Address(host))
+    except ValueError:
+        return False
 
 
 def _address(table: PlanTable, key: str, default: Any = ...) -> Any:

@@ -28,7 +28,9 @@ class PlanTable:
         return f"{self._where}.{key}" if self._where else key
 
     def fail(self, key: str, value: object, allowed: str) -> PlanError:
-        return PlanError(f"{self.path(key)} = {shortened(json.dumps(value, default=str))}: {allowed}")
+        return PlanError(
+            f"{self.path(key)} = {shortened(json.dumps(value, default=str, ensure_ascii=False))}: {allowed}"
+        )
 
     def has(self, key: str) -> bool:
         return key in self._left

@@ -70,6 +70,9 @@ def find_logs(paths: Sequence[Path]) -> list[Path]:
 def find_plan(paths: Sequence[Path]) -> Path:
     """plan.toml beside or above the given paths."""
     for path in paths:
+        if not path.exists():
+            raise InputError(path, None, "does not exist")
+    for path in paths:
         start = path if path.is_dir() else path.parent
         for folder in [start, *start.resolve().parents[:_PLAN_LOOK_UP]]:
             if (folder / "plan.toml").is_file():

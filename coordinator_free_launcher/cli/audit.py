@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from coordinator_free_launcher.cli.options import finite, refuse_idle
+
 if TYPE_CHECKING:
     from coordinator_free_launcher.local.audit import RealAudit
 
@@ -19,18 +21,25 @@ def audit(
     real: Annotated[
         bool, typer.Option("--real", help="Attack real runs: processes, view logs (the first two).")
     ] = False,
-    users: Annotated[int, typer.Option(help="Users.")] = 8,
+    users: Annotated[int, typer.Option(min=2, max=1000, help="Users.")] = 8,
     length: Annotated[
-        int | None, typer.Option(help="Rounds of a ring, or steps per user of the complete graph (3; --real: 1).")
+        int | None,
+        typer.Option(min=1, max=1000, help="Rounds of a ring, or steps per user of the complete graph (3; --real: 1)."),
     ] = None,
     sigma: Annotated[
-        float | None, typer.Option(help="Standard deviation of one full noise; sensitivity is 1 (3; --real: 1).")
+        float | None,
+        typer.Option(callback=finite, help="Standard deviation of one full noise; sensitivity is 1 (3; --real: 1)."),
     ] = None,
-    gamma: Annotated[float, typer.Option(help="ring_histogram: probability of a uniform answer.")] = 0.5,
+    gamma: Annotated[
+        float | None, typer.Option(callback=finite, help="ring_histogram: probability of a uniform answer (0.5).")
+    ] = None,
     delta: Annotated[
-        float | None, typer.Option(help="Large on purpose, or no number of runs suffices (0.05; --real: 0.2).")
+        float | None,
+        typer.Option(callback=finite, help="Large on purpose, or no number of runs suffices (0.05; --real: 0.2)."),
     ] = None,
-    runs: Annotated[int | None, typer.Option(help="Runs (200000 simulated; --real: 50).")] = None,
+    runs: Annotated[
+        int | None, typer.Option(min=1, max=10_000_000, help="Runs (200000 simulated; --real: 50).")
+    ] = None,
     bug: Annotated[
         str,
         typer.Option(
@@ -49,6 +58,10 @@ def audit(
     which. What it achieves is a lower bound on epsilon that must stay below the claim; --bug half_noise shows that a
     broken run is caught.
     """
+    if algorithm != "ring_histogram":
+        refuse_idle({"--gamma": gamma}, "ring_histogram")
+    if not real:
+        refuse_idle({"--out": out, "--resends": resends}, "real runs: give --real")
     given = {"length": length, "sigma": sigma, "delta": delta, "n_runs": runs}
     more: dict[str, Any] = {
         "n_users": users,
@@ -61,7 +74,7 @@ def audit(
     else:
         from network_dp import audit as auditor
 
-        more = {"n_runs": 200_000, "gamma": gamma, "seed": seed, **more}
+        more = {"n_runs": 200_000, "gamma": 0.5 if gamma is None else gamma, "seed": seed, **more}
         simulated = auditor.run(algorithm, **more)  # type: ignore[arg-type]  # it checks
         passed, values = simulated.passed, vars(simulated)
         said = (

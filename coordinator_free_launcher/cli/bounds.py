@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from coordinator_free_launcher.cli.options import finite, refuse_idle
+
 if TYPE_CHECKING:
     from coordinator_free_launcher.cli.bounds_kinds import BoundsQuery
     from coordinator_free_launcher.cli.rows import Row
@@ -24,9 +26,9 @@ StepsOption = Annotated[
 RoundsOption = Annotated[int | None, typer.Option(help="Ring: rounds.")]
 DeltaOption = Annotated[float, typer.Option(help="delta of (epsilon, delta)-DP; well below 1/users.")]
 SensitivityOption = Annotated[float, typer.Option(help="How far one contribution can move: upper - lower bound.")]
-LipschitzOption = Annotated[float | None, typer.Option(help="sgd: Lipschitz constant of the loss.")]
-BucketsOption = Annotated[int | None, typer.Option(help="histogram by randomised response: number of buckets.")]
-ColludersOption = Annotated[int, typer.Option(help="Users that share what they see.")]
+LipschitzOption = Annotated[float | None, typer.Option(callback=finite, help="sgd: Lipschitz constant of the loss.")]
+BucketsOption = Annotated[int | None, typer.Option(min=2, help="histogram by randomised response: number of buckets.")]
+ColludersOption = Annotated[int, typer.Option(min=1, help="Users that share what they see.")]
 ReleasedOption = Annotated[bool, typer.Option("--released", help="Everybody gets the result, not just its holder.")]
 CapOption = Annotated[int | None, typer.Option(help="Most contributions of one user; later visits add noise only.")]
 ReissuesOption = Annotated[
@@ -60,7 +62,9 @@ def bounds(
     reissues: ReissuesOption = None,
     as_json: JsonOption = False,
     plot: Annotated[Path | None, typer.Option(help="Also draw epsilon against one quantity into this file.")] = None,
-    against: Annotated[str, typer.Option(help="What the plot varies: n, T (ring: rounds) or sigma (or gamma).")] = "n",
+    against: Annotated[
+        str | None, typer.Option(help="What the plot varies: n (as usual), T (ring: rounds) or sigma (or gamma).")
+    ] = None,
 ) -> None:
     """How private is this? Epsilon of network DP, next to local DP and to what the paper printed.
 
@@ -89,8 +93,10 @@ def bounds(
         reissues=reissues,
     )
     rows = tables.bounds_rows(query)
-    if plot is not None:
-        _draw(query, against, plot)
+    if plot is None:
+        refuse_idle({"--against": against}, "a plot: give --plot")
+    else:
+        _draw(query, against or "n", plot)
     _show(f"{task} on a {topology} graph, delta = {delta:g}", rows, as_json)
 
 

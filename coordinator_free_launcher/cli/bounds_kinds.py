@@ -51,6 +51,7 @@ class BoundsQuery:
         require(not self.responding or self.buckets is not None, "--gamma needs --buckets")
         require(self.gamma is None or self.responding, "--gamma is for a histogram without --sigma: give one of them")
         require(self.reissues >= 0, "--reissues must be at least 0")
+        require(self.colluders < self.users, "--colluders: of all users at least one must be left to protect")
         self.kind.check(self)
 
     @property

@@ -25,6 +25,8 @@ class Adding:
 
     def check(self, query: BoundsQuery) -> None:
         """Refuse options that make no sense for it."""
+        require(query.lipschitz is None, "--lipschitz is only for --task sgd; leave it out")
+        require(self.responds or query.buckets is None, "--buckets is only for --task histogram; leave it out")
 
     def sensitivity(self, query: BoundsQuery) -> float:
         return query.sensitivity
@@ -57,7 +59,8 @@ class Learning(Adding):
     error_means = "bound on F(tau) - F(w*), for dimension and diameter 1"
 
     def check(self, query: BoundsQuery) -> None:
-        require(query.lipschitz is not None, "--task sgd needs --lipschitz")
+        require(query.lipschitz is not None and query.lipschitz > 0, "--task sgd needs --lipschitz above 0")
+        require(query.buckets is None, "--buckets is only for --task histogram; leave it out")
 
     def sensitivity(self, query: BoundsQuery) -> float:
         return 2 * (query.lipschitz or 0.0)  # gradients of an L-Lipschitz loss

@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from coordinator_free_launcher.cli.provision import AllowClipping, read_plan, warn
+from coordinator_free_launcher.cli.say import say
 from network_dp.plan import Plan, PlanError
 
 
@@ -25,7 +26,7 @@ def _memory(text: str) -> str:
 
 
 def _image(text: str) -> str:
-    if re.fullmatch(r"[\w][\w./:@-]*", text) is None:
+    if re.fullmatch(r"\w[\w./@-]*(?::\d+/[\w./@-]+)?(?::[\w.-]+)?", text) is None:
         raise typer.BadParameter(f'"{text}": must be the name of an image, like network-dp:latest')
     return text
 
@@ -69,7 +70,7 @@ def compose_command(
         f"{plan.n} containers in {out / 'compose.yaml'}; start them with: docker compose -f {out}/compose.yaml up"
     )
     if pages is not None:
-        typer.echo(f"Each page's address is in its log: docker compose -f {out}/compose.yaml logs | grep Watch")
+        say(f"Each page's address is in its log: docker compose -f {out}/compose.yaml logs | grep Watch")
 
 
 def stack_command(
@@ -85,8 +86,10 @@ def stack_command(
     """Provision, and write the file that a Docker Swarm or a Kubernetes cluster runs the users from."""
 
     name = write_stack(read_plan(plan_file), out, engine, image, data, allow_clipping=allow_clipping)
-    start = "kubectl apply -f" if engine is Engine.KUBERNETES else "docker stack deploy -c"
-    typer.echo(f"{out / name} written; start it with: {start} {out / name}")
+    start, stack = (
+        ("kubectl apply -f", "") if engine is Engine.KUBERNETES else ("docker stack deploy -c", " network-dp")
+    )
+    say(f"{out / name} written; start it with: {start} {out / name}{stack}")
 
 
 def write_stack(

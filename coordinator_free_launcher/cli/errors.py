@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
-import typer
 from typer.core import TyperGroup
 
 from coordinator_free_launcher.cli.help_words import plain
+from coordinator_free_launcher.cli.say import say
 from coordinator_free_launcher.start import INTERRUPTED
 from network_dp.errors import UserError
 
@@ -49,7 +49,7 @@ def plain_errors() -> Iterator[None]:
         text, code = f"error: {sentence(error)}", BAD_INPUT
     except KeyboardInterrupt:
         text, code = "Stopped.", INTERRUPTED
-    typer.echo(text, err=True)
+    say(text, err=True)
     raise SystemExit(code)
 
 

@@ -9,15 +9,15 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from coordinator_free_launcher.cli.options import finite
+from coordinator_free_launcher.cli.options import finite, refuse_idle
 
 if TYPE_CHECKING:
     from network_dp.graphs.advice import Advice, Question
-    from network_dp.graphs.generators import PeerGraph
+    from network_dp.graphs.generators import Options, PeerGraph
     from network_dp.graphs.pairs import Promise
 
 SHOWN = 5  # most exposed users
@@ -39,6 +39,27 @@ DistanceOption = Annotated[
 ]
 
 
+DegreeOption = Annotated[
+    int | None, typer.Option(min=1, help="Peers per user: ring lattice, random regular, small world (4).")
+]
+ProbabilityOption = Annotated[float | None, typer.Option(callback=finite, help="Erdos-Renyi: probability of an edge.")]
+RadiusOption = Annotated[
+    float | None, typer.Option(callback=finite, help="Geometric: who is nearer in the unit square is a peer.")
+]
+RewireOption = Annotated[
+    float | None, typer.Option(callback=finite, help="Small world: share of edges that lead anywhere (0.1).")
+]
+
+#: Which kinds of graph an option shapes.
+_SHAPED_BY: Final = {
+    "degree": ("ring-lattice", "random-regular", "small-world"),
+    "rows": ("grid", "torus"),
+    "probability": ("erdos-renyi",),
+    "radius": ("geometric",),
+    "rewire": ("small-world",),
+}
+
+
 def register(app: typer.Typer) -> None:
     """Add ``graph`` to the command line."""
     app.command("graph")(graph)
@@ -48,11 +69,13 @@ def graph(
     kind: KindArgument = None,
     users: Annotated[int, typer.Option(min=3, max=100_000, help="Users.")] = 16,
     edges: Annotated[Path | None, typer.Option(help="Read the graph: CSV with two names per line, or GraphML.")] = None,
-    degree: Annotated[int, typer.Option(help="Peers per user: ring lattice, random regular, small world.")] = 4,
-    rows: Annotated[int | None, typer.Option(help="Grid and torus: rows (default: as square as it gets).")] = None,
-    probability: Annotated[float | None, typer.Option(help="Erdos-Renyi: probability of an edge.")] = None,
-    radius: Annotated[float | None, typer.Option(help="Geometric: who is nearer in the unit square is a peer.")] = None,
-    rewire: Annotated[float, typer.Option(help="Small world: share of edges that lead anywhere.")] = 0.1,
+    degree: DegreeOption = None,
+    rows: Annotated[
+        int | None, typer.Option(min=1, help="Grid and torus: rows (default: as square as it gets).")
+    ] = None,
+    probability: ProbabilityOption = None,
+    radius: RadiusOption = None,
+    rewire: RewireOption = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of random graphs.")] = 0,
     weights: Annotated[
         str, typer.Option(help="metropolis (all are visited alike) or simple (by degree).")
@@ -90,9 +113,8 @@ def graph(
     * network-dp graph --edges friends.csv --epsilon 1 --distance 2
     """
     from network_dp.graphs.advice import Question
-    from network_dp.graphs.generators import Options
 
-    options = Options(degree, rows, probability, radius, rewire, seed)
+    options = _options(kind, seed, degree=degree, rows=rows, probability=probability, radius=radius, rewire=rewire)
     made = _graph(kind, users, edges, options)
     if weights not in ("metropolis", "simple"):
         raise typer.BadParameter(f"--weights {weights}: must be metropolis or simple")
@@ -111,6 +133,16 @@ def graph(
         typer.echo(json.dumps(facts, indent=1))
     else:
         _show(facts)
+
+
+def _options(kind: str | None, seed: int, **given: float | None) -> Options:
+    """What shapes the graph; an option that this kind has no use for is refused."""
+    from network_dp.graphs.generators import Options
+
+    for name, value in given.items():
+        if kind not in _SHAPED_BY[name]:
+            refuse_idle({f"--{name}": value}, " and ".join(_SHAPED_BY[name]))
+    return Options(seed=seed, **{name: value for name, value in given.items() if value is not None})  # type: ignore[arg-type]  # by name
 
 
 def _graph(kind: str | None, users: int, edges: Path | None, options: Any) -> PeerGraph:

@@ -111,7 +111,8 @@ def _write(text: str, out: Path | None) -> None:
     if out is None:
         typer.echo(text.rstrip("\n"))
         return
-    out.write_text(text if text.endswith("\n") else f"{text}\n")
+    with out.open("x") as file:
+        file.write(text if text.endswith("\n") else f"{text}\n")
     typer.echo(f"{out} written", err=True)
 
 

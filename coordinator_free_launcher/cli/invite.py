@@ -52,6 +52,7 @@ def invite_command(
     plan = read_plan(plan_file)
     if (out / "public").exists():
         raise UserError(f"{out / 'public'} exists; give a new folder")
+    out.mkdir(parents=True, exist_ok=True)  # now: after everybody has joined it would be too late to refuse
     code = new_code()
     with socket.create_server((host, port)) as listener:
         port, here = listener.getsockname()[1], _own_addresses(host)
@@ -87,9 +88,11 @@ def join_command(
     _check_extra()
     from coordinator_free_launcher.identity.bundle import user_folder
     from coordinator_free_launcher.identity.discover import find
-    from coordinator_free_launcher.identity.enrol import keygen
+    from coordinator_free_launcher.identity.enrol import check_own, keygen
     from coordinator_free_launcher.identity.invite import Joining
 
+    check_own(name, data)
+    folder.mkdir(parents=True, exist_ok=True)  # here, not after everybody has waited
     joining = Joining(find() if at is None else _place(at), code)
     try:
         card = folder / f"{name}.card"

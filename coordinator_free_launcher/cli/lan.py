@@ -10,6 +10,7 @@ import typer
 from coordinator_free_launcher.cli.budget import Ledgers, own_ledger
 from coordinator_free_launcher.cli.options import ValidDays, finite
 from coordinator_free_launcher.cli.provision import read_plan, warn
+from coordinator_free_launcher.cli.say import say
 
 Root = Annotated[Path, typer.Option("--dir", help="Folder of this machine's share of the run.")]
 
@@ -26,7 +27,7 @@ def keygen_command(
     from coordinator_free_launcher.identity.enrol import keygen
 
     card = keygen(name, address, folder, bind, data, own_ledger(ledgers, name))
-    typer.echo(f"key made. Send {card} to the person who signs; it holds nothing secret")
+    say(f"key made. Send {card} to the person who signs; it holds nothing secret")
 
 
 def sign_command(
@@ -39,7 +40,7 @@ def sign_command(
     from coordinator_free_launcher.identity.enrol import Card, sign
 
     public = sign(read_plan(plan_file), [Card.read(path) for path in cards], out, valid_days)
-    typer.echo(f"signed. Send the folder {public} to every user; keep {out / 'ca'} to yourself")
+    say(f"signed. Send the folder {public} to every user; keep {out / 'ca'} to yourself")
 
 
 def accept_command(
@@ -69,7 +70,7 @@ def take_part(public: Path, folder: Path, *, replace: bool = False) -> None:
     for remark in remarks:
         warn(remark)
     for name in names:
-        typer.echo(f"ready. Start with: network-dp launch {folder} --only {name}")
+        say(f"ready. Start with: network-dp launch {folder} --only {name}")
 
 
 def doctor_command(
@@ -88,9 +89,9 @@ def doctor_command(
         return
     findings = examine(bundle, answer_s)
     for finding in findings:
-        typer.echo(f"{'ok ' if finding.fine else 'BAD'} {finding.user}: {finding.check}: {finding.found}")
+        say(f"{'ok ' if finding.fine else 'BAD'} {finding.user}: {finding.check}: {finding.found}")
         if finding.remedy:
-            typer.echo(f"    {finding.remedy}")
+            say(f"    {finding.remedy}")
     ill = {finding.user for finding in findings if not finding.fine}
     typer.echo(f"{len(ill)} of {len({f.user for f in findings})} users need attention" if ill else "all is well")
     raise typer.Exit(1 if ill else 0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -15,6 +16,13 @@ def finite(value: float | None) -> float | None:
     if value is not None and not math.isfinite(value):
         raise typer.BadParameter(f"{value} is not a finite number")
     return value
+
+
+def refuse_idle(given: Mapping[str, object], only_for: str) -> None:
+    """Refuse options that were given though nothing here reads them: whoever types one expects something of it."""
+    for option, value in given.items():
+        if value is not None and value is not False:
+            raise typer.BadParameter(f"{option} is only for {only_for}; leave it out")
 
 
 Test = Annotated[Path | None, typer.Option(help="Table like the users' own, to test a model on.")]

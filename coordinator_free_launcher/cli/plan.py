@@ -12,6 +12,7 @@ import typer
 from coordinator_free_launcher.cli.options import finite, numbers, split
 from coordinator_free_launcher.cli.provision import read_plan
 from coordinator_free_launcher.cli.rows import Row
+from coordinator_free_launcher.cli.say import say
 from network_dp.in_words import way
 from network_dp.plan import Plan, PlanError
 
@@ -126,7 +127,8 @@ def _write(text: str, found: Folder | None, out: Path | None) -> None:
         return
     with out.open("x") as file:
         file.write(text)
-    typer.echo(f"{out} written. {worth(plan)}Next: network-dp plan check {out}")
+    first = f"{out} written. {worth(plan)}".rstrip()
+    say(f"{first}\nNext: network-dp plan check {out}")
 
 
 def with_peers(

@@ -9,7 +9,8 @@ from typing import Annotated
 import typer
 
 from coordinator_free_launcher.cli.budget import Ledgers, ledgers_folder
-from coordinator_free_launcher.cli.options import ValidDays
+from coordinator_free_launcher.cli.options import ValidDays, refuse_idle
+from coordinator_free_launcher.cli.say import say
 from network_dp.plan import Plan, PlanError
 
 
@@ -31,7 +32,7 @@ AllowClipping = Annotated[
 
 
 def warn(text: str) -> None:
-    typer.echo(f"warning: {text}", err=True)
+    say(f"warning: {text}", err=True)
 
 
 def provision_command(
@@ -50,7 +51,9 @@ def provision_command(
     deliver_to: Annotated[
         Path | None, typer.Option("--deliver", help="Move each bundle to the disk mounted at DIR/users/NAME.")
     ] = None,
-    owner: Annotated[int | None, typer.Option(help="With --deliver, as root: user id the bundles belong to.")] = None,
+    owner: Annotated[
+        int | None, typer.Option(min=0, max=2**31, help="With --deliver, as root: user id the bundles belong to.")
+    ] = None,
 ) -> None:
     """Make keys, certificates and one bundle per user: everything a run on one machine needs."""
     from coordinator_free_launcher.cli.accounting import prepare
@@ -60,6 +63,10 @@ def provision_command(
     from coordinator_free_launcher.local.demo_data import provision_demo
 
     plan = read_plan(plan_file)
+    if demo_data:
+        refuse_idle({"--data": data}, "own data: give it, or --demo-data")
+    if deliver_to is None:
+        refuse_idle({"--owner": owner}, "bundles on other disks: give --deliver")
     prepare(plan)
     if if_needed and already_provisioned(plan, out):
         typer.echo(f"{out} is provisioned already: nothing done")

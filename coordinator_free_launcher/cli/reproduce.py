@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from network_dp.errors import UserError
+
 if TYPE_CHECKING:
     from simulator.datasets import Dataset
     from simulator.figures.base import Figure, Settings
@@ -91,6 +93,9 @@ def reproduce(
     from simulator.figures.base import Settings
 
     names = [name for name in FigureName if name is not FigureName.all] if figure is FigureName.all else [figure]
+    if houses is not None and not houses.is_file():
+        raise UserError(f"{houses}: no such file; give the CSV of `network-dp data houses`, or leave --houses out")
+    out.mkdir(parents=True, exist_ok=True)  # now, not after the computation
     settings = Settings(quick=quick, jobs=jobs, seed=seed, progress=not as_json, houses=houses)
     report: dict[str, dict[str, object]] = {}
     for name in names:
@@ -147,7 +152,11 @@ def prepare_houses(
 
     if csv_file is not None and fetch:
         raise typer.BadParameter("give --csv or --download, not both")
+    if out.exists():
+        raise UserError(f"{out} exists: give another file with --out, nothing was overwritten")
     dataset = _load(csv_file, fetch)
+    if users_dir is not None:
+        datasets.deal(dataset, users, seed)  # refuses too many users before anything is written
     datasets.write(dataset, out)
     typer.echo(f"{len(dataset.labels)} rows of {dataset.name} data written to {out}")
     if users_dir is not None:

@@ -90,7 +90,7 @@ def launch_command(
 def stopped(folder: Path, console: Console) -> int:
     """After Ctrl-C: one line, and the exit code."""
     text = f"Stopped. The token is safe on disk; go on with: network-dp launch {folder}"
-    console.print(text, highlight=False, markup=False, soft_wrap=True)
+    console.print(text, highlight=False, markup=False, soft_wrap=not console.is_terminal)
     return INTERRUPTED
 
 
@@ -157,7 +157,7 @@ def run_command(
                 folder,
                 data=data,
                 keep_ports=keep_ports,
-                say=lambda text: console.print(text, markup=False, soft_wrap=True),
+                say=lambda text: console.print(text, markup=False, soft_wrap=not console.is_terminal),
                 show=show,
                 allow_clipping=allow_clipping,
                 ledgers=ledgers_folder(ledgers, real_data=real_data),
@@ -179,7 +179,8 @@ def run_command(
             console.print(tested.sentence)
         said = f", the run {done.judgement.headline}" if done.judgement.headline else ""
         console.print(f"verdict: {done.verdict}{said}", highlight=False)
-        console.print(f"report: {done.report or '-'}; run: {folder}", highlight=False, soft_wrap=True)
+        console.print(f"report: {done.report or '-'}", highlight=False, soft_wrap=True)
+        console.print(f"run: {folder}", highlight=False, soft_wrap=True)
         if done.judgement.left_out:
             console.print(done.judgement.left_out, markup=False)
     if page is not None:

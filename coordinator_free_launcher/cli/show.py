@@ -57,7 +57,7 @@ class Screen:
 
     def show(self, status: Status) -> None:
         for text in status.told:
-            self._console.print(f"[yellow]{escape(text)}[/]", highlight=False, soft_wrap=True)
+            self._console.print(f"[yellow]{escape(text)}[/]", highlight=False, soft_wrap=not self._console.is_terminal)
         self._tell_waiting(status.waiting)
         if status.phase:
             self._bar.update(self._task, description=f"{self._title}: {status.phase}", total=None, done="")

@@ -31,7 +31,7 @@ def worth(plan: Plan) -> str:
     from network_dp.usefulness import usefulness
 
     found = usefulness(finalise(plan))
-    return "" if found is None else f"{_sentence(found.sentence)} "
+    return "" if found is None else _sentence(found.sentence)
 
 
 def _sentence(text: str) -> str:
@@ -43,7 +43,7 @@ def show_worth(plan: Plan) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from network_dp.alternatives import alternatives
+    from network_dp.alternatives import advice, alternatives
     from network_dp.usefulness import usefulness
 
     console, found = Console(), usefulness(plan)
@@ -56,6 +56,8 @@ def show_worth(plan: Plan) -> None:
         return
     accuracy = found.kind == "accuracy"
     column = "accuracy (reference)" if accuracy else "error / range"
+    if (said := advice(plan, found.value, others)) is not None:
+        console.print(_sentence(said), highlight=False)
     table = Table("", column, "protects against", title="What the same epsilon buys")
     table.add_row("this plan", f"{found.value:.1%}", "see above")
     for one in others:

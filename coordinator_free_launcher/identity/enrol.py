@@ -24,7 +24,14 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import NameOID
 
-from coordinator_free_launcher.identity.bundle import PUBLIC, make_state, read_node_file, user_folder, write_node_file
+from coordinator_free_launcher.identity.bundle import (
+    DATA_SUFFIXES,
+    PUBLIC,
+    make_state,
+    read_node_file,
+    user_folder,
+    write_node_file,
+)
 from coordinator_free_launcher.identity.certificates import (
     VALID_DAYS,
     Authority,
@@ -95,6 +102,16 @@ class Card:
         return key
 
 
+def check_own(name: str, data: Path | None) -> None:
+    """Refuse a name that no plan can have, and data that no user can read."""
+    if not NAME.fullmatch(name):
+        raise IdentityError(f'name "{name}": must be lower-case letters, digits and dashes, at most 63')
+    if data is not None and not data.is_file():
+        raise IdentityError(f"{data}: no such file (the data of {name})")
+    if data is not None and data.suffix not in DATA_SUFFIXES:
+        raise IdentityError(f"{data}: must be a table: {', '.join(DATA_SUFFIXES)} (the data of {name})")
+
+
 def keygen(
     name: str,
     address: str,
@@ -106,13 +123,10 @@ def keygen(
     """Make the key of user ``name`` in ROOT/users/NAME and its card ROOT/NAME.card; returns the card.
 
     ``ledger``: the file in which this user keeps what all its runs cost."""
-    if not NAME.fullmatch(name):
-        raise IdentityError(f'name "{name}": must be lower-case letters, digits and dashes, at most 63')
+    check_own(name, data)
     for label, value in (("address", address), ("bind", bind)):
         if value is not None and not is_address(value):
             raise IdentityError(f'{label} "{value}": {ADDRESS_ALLOWED}')
-    if data is not None and not data.is_file():
-        raise IdentityError(f"{data}: no such file (the data of {name})")
     bundle = user_folder(root, name)
     if bundle.exists():
         raise ProvisionError(f"{bundle} exists: keys and state are never overwritten")

@@ -27,6 +27,7 @@ from node.storage.result_file import shared
 LAST_LINES = 15
 STILL_S = 3.0  # without a step: say for whom it waits
 NAMES = 5
+CROWD_S = 0.1  # more patience for every user: a crowd on one machine is slow
 
 
 class LaunchError(UserError, RuntimeError):
@@ -169,7 +170,7 @@ class Launch:
     @property
     def progress(self) -> Progress:
         still_s = time.monotonic() - self._moved_at
-        waiting = self.waiting() if still_s >= STILL_S else ""
+        waiting = self.waiting(still_s) if still_s >= STILL_S else ""
         total = self.plan.total_steps
         return Progress(len(self.ready), len(self.names), self.step, total, still_s, waiting, tuple(self._relay.news()))
 
@@ -177,7 +178,7 @@ class Launch:
         """What users here have warned of since the last time."""
         return self._relay.news()
 
-    def waiting(self) -> str:
+    def waiting(self, still_s: float) -> str:
         """For whom a run that stands still waits: users here that do not serve, and users elsewhere that are silent."""
         ended = {name for name, code in self.outcome.codes.items() if code == exits.DONE}
         if len(ended) == len(self.names):
@@ -187,12 +188,12 @@ class Launch:
         silent = self._elsewhere.silent()
         missing = [*(name for name in self.names if name not in self.ready and name not in ended), *(silent or ())]
         if missing:
-            who = f"{_some(missing)} ({self.plan.walk.min_live} of {self.plan.n} users are needed)"
+            what = f"waiting for {_some(missing)} ({self.plan.walk.min_live} of {self.plan.n} users are needed)"
         elif silent is None:
-            who = "users on other machines"
+            what = "waiting for users on other machines"
         else:
-            who = "the token, though everybody answers"
-        return f"waiting for {who}; try: network-dp doctor {self.run}"
+            what = slow(self.plan, self.step, still_s)
+        return f"{what}; try: network-dp doctor {self.run}" if what else ""
 
     def start_all(self, show: Callable[[Progress], None]) -> None:
         """Everybody, the starter of a walk last; a bounded wait that names who is missing."""
@@ -205,7 +206,7 @@ class Launch:
             self._wait_ready(group, show)
 
     def _wait_ready(self, group: list[str], show: Callable[[Progress], None]) -> None:
-        patience_s = self.plan.timing.start_timeout_s + 0.1 * len(group)
+        patience_s = self.plan.timing.start_timeout_s + CROWD_S * len(group)
         deadline = time.monotonic() + patience_s
         while missing := [n for n in group if n not in self.ready and self.outcome.codes.get(n) != exits.DONE]:
             self.listen(0.2)
@@ -227,6 +228,15 @@ class Launch:
         found = results(self.run, self.names)
         self.outcome.result = best_result(found)
         return self.outcome
+
+
+def slow(plan: Plan, step: int, still_s: float) -> str:
+    """What to say when everybody answers: nothing, until users themselves would take the token for lost."""
+    if still_s < plan.timing.lease_s + CROWD_S * plan.n:
+        return ""
+    if step >= plan.total_steps:
+        return "all steps are done; waiting until everybody has the result"
+    return f"no step for {still_s:.0f} s, though everybody answers; users look for a lost token by themselves"
 
 
 def _some(names: list[str]) -> str:

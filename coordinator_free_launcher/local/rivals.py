@@ -15,13 +15,12 @@ from numpy.typing import NDArray
 
 from coordinator_free_launcher.local.demo_data import DemoData, accuracy, training_rows
 from network_dp.accounting import gaussian
-from network_dp.losses import loss_of
 from network_dp.plan import HistogramTask, Plan, SgdTask, SumTask
 from network_dp.promise import aim
 
 Array = NDArray[np.float64]
 SIMULATED: Final = 200
-WALKS: Final = 50
+WALKS: Final = 200
 _SEED: Final = 7
 
 
@@ -67,22 +66,27 @@ def _model(plan: Plan, made: DemoData, epsilon: float, dice: np.random.Generator
     return float(np.mean([accuracy(model, tests, labels) for model in models]))
 
 
-def typical_accuracy(plan: Plan, made: DemoData) -> float:
-    """Of the model of a plan whose noise is known, on average: one run's walk and noise are a matter of luck."""
-    return float(np.mean([_trained(plan, made, np.random.default_rng(seed)) for seed in range(WALKS)]))
+def simulated_accuracies(plan: Plan, made: DemoData) -> Array:
+    """Of many simulated walks of a plan whose noise is known: what the model of one run reaches is a matter of luck."""
+    from simulator import sgd, walks
+    from simulator.datasets import Problem
+    from simulator.noise import NumpySource
 
-
-def _trained(plan: Plan, made: DemoData, dice: np.random.Generator) -> float:
     task = plan.task
     assert isinstance(task, SgdTask)
-    loss = loss_of(task)
-    tables = [(training_rows(rows[:, :-1], intercept=task.intercept), rows[:, -1]) for rows in made.rows]
-    model = np.zeros(task.dimension)
-    for step, user in enumerate(dice.integers(plan.n, size=plan.total_steps), start=1):
-        rows, labels = tables[user]
-        gradient = loss.slope(rows @ model, labels) @ rows / len(rows)
-        model = task.moved(model, gradient + plan.mechanism.size * dice.standard_normal(task.dimension), step)
-    return accuracy(model, np.array(made.truth.test_features), np.array(made.truth.test_labels))
+    least = min(map(len, made.rows))  # of a table whose rows do not divide evenly, some users have one more
+    tables = [(training_rows(rows[:least, :-1], intercept=task.intercept), rows[:least, -1]) for rows in made.rows]
+    truth = made.truth
+    test = training_rows(np.array(truth.test_features), intercept=task.intercept), np.array(truth.test_labels)
+    problem = Problem(
+        "demo", np.stack([rows for rows, _ in tables]), np.stack([labels for _, labels in tables]), test, test
+    )
+    dice = np.random.default_rng(_SEED)
+    every_step = np.ones((WALKS, plan.total_steps), dtype=np.bool_)
+    paths = np.stack([walks.uniform(plan.n, plan.total_steps, dice) for _ in range(WALKS)])
+    batch = sgd.Batch(paths, every_step, every_step, np.full(WALKS, task.step_size))
+    (models,) = sgd.train(task, problem, batch, plan.mechanism.size, NumpySource(dice), np.array([plan.total_steps]))
+    return sgd.accuracy(models, *test)
 
 
 _RIVALS: Final[Mapping[type, Callable[[Plan, DemoData, float, np.random.Generator], float]]] = {

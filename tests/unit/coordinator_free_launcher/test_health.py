@@ -69,7 +69,7 @@ def test_another_key_at_the_port_is_not_taken_for_the_user(serving: Path, run: P
 
 
 def test_a_folder_that_is_no_bundle_is_named(tmp_path: Path) -> None:
-    assert check(tmp_path).startswith("not a usable bundle")
+    assert check(tmp_path).endswith("node.toml and plan.toml")
 
 
 def test_a_server_that_listens_everywhere_is_asked_on_loopback(run: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from network_dp.alternatives import alternatives
+from network_dp.alternatives import advice, alternatives
 from network_dp.calibrate import calibrated_noise
 from network_dp.plan import Plan
 from network_dp.plan_reader import from_dict
@@ -96,3 +96,18 @@ def test_what_else_an_epsilon_buys_is_shown_in_the_right_order() -> None:
     models = alternatives(plan_of(30, complete(300), {"kind": "sgd", "features": 2}, epsilon=6.0))
     assert all(0.5 < one.value < PERFECT for one in models)
     assert min(models, key=lambda one: one.value).name == "local DP"
+
+
+@pytest.mark.parametrize(("path", "other"), [("known", "hidden"), ("hidden", "known")])
+def test_a_model_is_shown_with_its_path_known_and_hidden(path: str, other: str) -> None:
+    plan = plan_of(100, {**complete(300), "path": path}, {"kind": "sgd", "features": 8}, epsilon=1.0)
+    found = {one.name: one.value for one in alternatives(plan)}[f"the same with its path {other}"]
+    assert (found > predicted_accuracy(plan) + 0.1) == (other == "hidden")
+
+
+def test_where_local_dp_does_as_well_it_is_said() -> None:
+    masked = {"topology": "complete", "protocol": "masked_sum"}
+    few, many = (plan_of(n, masked, {"kind": "mean"}, epsilon=1.0) for n in (20, 100))
+    said = advice(few, relative_error(few) or 0.0, alternatives(few))
+    assert said is not None and said.startswith("local DP would do as well (31.6% against 32.4%)")
+    assert advice(many, relative_error(many) or 0.0, alternatives(many)) is None

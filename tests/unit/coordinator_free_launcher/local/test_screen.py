@@ -12,13 +12,15 @@ from rich.console import Console
 
 from coordinator_free_launcher.cli.chaos import draw
 from coordinator_free_launcher.cli.options import paced
+from coordinator_free_launcher.cli.say import wrapped
 from coordinator_free_launcher.cli.show import Screen
 from coordinator_free_launcher.local.chaos import Picture
-from coordinator_free_launcher.local.launch import Progress
+from coordinator_free_launcher.local.launch import Progress, slow
 from coordinator_free_launcher.local.relay import AGAIN_S, LINES, Relay
 from coordinator_free_launcher.local.status import running_pid, status_of
 from node import process
 from node.protocols.walk import exits
+from tests.unit.coordinator_free_launcher.conftest import MakePlan
 
 NAMES = ["anna", "bert", "carl", "dora", "emil"]
 
@@ -96,6 +98,28 @@ def test_a_stall_in_the_middle_names_who_is_missing_and_goes_away() -> None:
     waiting = Progress(3, 5, 7, 15, still_s=4.0, waiting="waiting for user-2; try: network-dp doctor run")
     assert "7/15" in shown(waiting) and "waiting for user-2" in shown(waiting)
     assert "waiting" not in shown(waiting, Progress(5, 5, 8, 15))
+
+
+def test_a_crowd_in_which_everybody_answers_is_not_said_to_wait_until_the_token_may_be_lost(
+    make_plan: MakePlan,
+) -> None:
+    crowd, three = make_plan(200), make_plan(3, timing={"preset": "lan"})
+    assert slow(crowd, 0, 20.0) == slow(crowd, 7, 20.0) == slow(crowd, crowd.total_steps, 20.0) == ""
+    assert slow(three, 2, 29.0) == ""
+    assert slow(three, 2, 40.0).startswith("no step for 40 s, though everybody answers")
+    assert "until everybody has the result" in slow(crowd, crowd.total_steps, 40.0)
+
+
+def test_sentences_are_broken_between_words_and_commands_stay_whole() -> None:
+    text = wrapped(
+        "error: a sentence that is longer than the screen\n    then: network-dp doctor /a/path-of/one-word", 30
+    )
+    assert text.splitlines() == [
+        "error: a sentence that is",
+        "longer than the screen",
+        "    then: network-dp doctor",
+        "    /a/path-of/one-word",
+    ]
 
 
 def test_without_a_terminal_it_is_said_in_lines() -> None:
