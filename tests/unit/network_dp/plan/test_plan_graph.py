@@ -106,7 +106,7 @@ def test_the_promise_is_the_worst_pair_that_far_apart(kind: str) -> None:
             if graph.distances()[u, v] >= distance
         ]
         assert promised_epsilon(made) == pytest.approx(max(pairs), rel=1e-9)
-        assert promised_epsilon(made, colluders=2) is None
+        assert promised_epsilon(made, colluders=2) > promised_epsilon(made)  # which sets: tests/paper/test_graph_sets.py
 
 
 def test_calibration_meets_the_target_and_trusting_neighbours_costs_less_noise() -> None:
