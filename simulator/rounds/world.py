@@ -34,9 +34,10 @@ from node.protocols.rounds.effects import (
 from node.protocols.rounds.lives import incarnation
 from node.protocols.rounds.messages import Answer, Block, Outcome
 from node.protocols.rounds.state import Durable, Inputs, State
+from simulator.faults.dice import ScheduleDice
 from simulator.faults.evidence import ViolationError
 from simulator.rounds.evidence import Evidence
-from simulator.rounds.scene import BLOCK_S, USERS, Counter, Dice, context
+from simulator.rounds.scene import BLOCK_S, USERS, Counter, context
 from simulator.virtual_time import VirtualTime
 
 TROUBLE_S, PATIENCE_S = 6.0, 200.0
@@ -63,7 +64,7 @@ class World(VirtualTime):
         super().__init__()
         source = self._random = random.Random(seed)  # noqa: S311  (a schedule, replayed by its seed)
         self._trace = trace
-        self._dice = Dice(source)
+        self._dice = ScheduleDice(source)
         self.quorum = source.choice((4, 4, 5))
         self._shufflers = source.choice((2, 3))
         self._in_one_round = in_one_round
