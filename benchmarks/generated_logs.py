@@ -210,45 +210,61 @@ class Walk:
         self, user: int, step: int, to: int | None, next_step: int, *, drawn: dict[str, Any] | None = None
     ) -> dict[str, Any]:
         """Compose and log what leaves; ``drawn`` repeats the noise of an earlier send of the same visit."""
+        real, drawn = self.may_contribute(user, to), drawn or {}
+        forward = not real and self.plan.caps.past == "forward"
+        units = 0 if forward else self.units(user, to)
+        contribution = drawn.get("contribution") or (self.contribution(user) if real else None)
+        noise, cover = None, self.opening_and_closing(step, to)
+        if self.rr and not real:
+            cover = self.drawn_cover(1)
+        elif not forward:
+            noise = drawn.get("noise") or self.noise(user, units, contribution)
+        given = contribution if real else None
+        return self._log_send(user, step, to, next_step, units=units, cover=cover, contribution=given, noise=noise)
+
+    def may_contribute(self, user: int, to: int | None) -> bool:
+        """Is neither the user's cap reached nor that of its edge?"""
         cap, edge = self.plan.caps.contributions, self.plan.caps.edge
         capped = cap is not None and self.given[user] >= cap and user not in self.faults.ignore_cap
         full_edge = edge is not None and to not in (None, user) and self.edges.get((user, to or 0), 0) >= edge
-        real = not capped and not full_edge
-        forward = not real and self.plan.caps.past == "forward"
-        units = 0 if forward else self.units(user, to)
-        contribution = (drawn or {}).get("contribution") or (self.contribution(user) if real else None)
-        cover = None
-        if self.rr and self.ring:
-            r1 = math.ceil((self.plan.noise.gamma or 0) * (self.n - 2))
-            first = step == 1
-            last = to is None and self.plan.walk.release == "all"
-            if first or last:
-                cover = self.drawn_cover(r1 * (int(first) + int(last)))
-        if self.rr and not real:
-            noise, cover = None, self.drawn_cover(1)
-        elif forward:
-            noise = None
-        else:
-            noise = (drawn or {}).get("noise") or self.noise(user, units, contribution)
+        return not capped and not full_edge
+
+    def opening_and_closing(self, step: int, to: int | None) -> list[int] | None:
+        """A ring of responses: R1 cover elements at its start, and as many at the end of a run that is released."""
+        ends = int(step == 1) + int(to is None and self.plan.walk.release == "all")
+        if not self.rr or not self.ring or not ends:
+            return None
+        return self.drawn_cover(ends * math.ceil((self.plan.noise.gamma or 0) * (self.n - 2)))
+
+    def _log_send(
+        self,
+        user: int,
+        step: int,
+        to: int | None,
+        next_step: int,
+        *,
+        units: int = 0,
+        cover: list[int] | None = None,
+        contribution: list[Any] | None = None,
+        noise: list[Any] | None = None,
+    ) -> dict[str, Any]:
+        """The line of a send, as fields; without contribution, noise and cover the token leaves as it came."""
         fields: dict[str, Any] = {
             "epoch": list(self.epoch),
             "visit": self.visits[user],
-            "real": real,
+            "real": contribution is not None,
             "units": units,
             "cover": cover,
-            "contribution": contribution if real else None,
+            "contribution": contribution,
             "noise": noise,
-            "sent": self.mix(max(step, 1), noise, contribution if real else None, cover),
+            "sent": self.mix(max(step, 1), noise, contribution, cover),
         }
-        self._log_send(user, step, to, next_step, fields)
-        return fields
-
-    def _log_send(self, user: int, step: int, to: int | None, next_step: int, fields: dict[str, Any]) -> None:
         if to is None:
             self.log(user, "finish", step=step, **fields)
-            return
-        fields["tag"] = hashlib.sha256(self.rng.bytes(32)).hexdigest()
-        self.log(user, "sent", step=next_step, to=self.names[to], **fields)
+        else:
+            fields["tag"] = hashlib.sha256(self.rng.bytes(32)).hexdigest()
+            self.log(user, "sent", step=next_step, to=self.names[to], **fields)
+        return fields
 
     def leave(self, user: int, to: int | None, fields: dict[str, Any]) -> dict[str, Any]:
         """The token after a send that counts."""
@@ -322,17 +338,7 @@ class Walk:
                 user, step = to, next_step
             to, next_step = self.next_hop(user, step)
             if step == 0:
-                fields: dict[str, Any] = {
-                    "epoch": list(self.epoch),
-                    "visit": self.visits[user],
-                    "real": False,
-                    "units": 0,
-                    "cover": None,
-                    "contribution": None,
-                    "noise": None,
-                    "sent": list(self.token["payload"]),
-                }
-                self._log_send(user, step, to, next_step, fields)
+                fields = self._log_send(user, step, to, next_step)
             elif next_step == self.faults.refuse_at and to is not None:
                 refused = (to + 1) % self.n
                 first = self.send(user, step, refused, next_step)
@@ -383,17 +389,7 @@ class Walk:
             units = 0
         noise = None if self.rr else self.noise(issuer, units, None)
         cover = self.drawn_cover(1) if self.rr else None
-        fields: dict[str, Any] = {
-            "epoch": list(self.epoch),
-            "visit": self.visits[issuer],
-            "real": False,
-            "units": units,
-            "cover": cover,
-            "contribution": None,
-            "noise": noise,
-            "sent": self.mix(max(old_step - 1, 1), noise, None, cover),
-        }
-        self._log_send(issuer, old_step - 1, next_to, next_step, fields)
+        fields = self._log_send(issuer, old_step - 1, next_to, next_step, units=units, cover=cover, noise=noise)
         self.token = self.leave(issuer, next_to, fields)
         if next_to is None:
             self.final = self.token

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from analyzer.read.tables import NOBODY, REISSUE, START, Bools, Findings, Ints, Logs
+from analyzer.reconstruct.at_most import AtMost
 from analyzer.reconstruct.extent import since_rejoining
 from analyzer.reconstruct.increments import Increments
 from analyzer.reconstruct.lineage import Lineage, held_at, is_reissue, unvisited
@@ -387,22 +388,17 @@ def caps_kept(run: Run) -> Check | None:
     if cap is None and edge is None and turns is None:
         return None
     accepted = run.lineage.on_branch[: len(logs.sents)]
-    counts: dict[int, set[int]] = {}
-    on_branch: dict[int, set[int]] = {}
-    edges: dict[tuple[int, int], set[int]] = {}
+    in_all, in_turn, along = AtMost(cap), AtMost(turns), AtMost(edge)
     for row in np.flatnonzero(logs.sents["real"]).tolist():
         user, to, visit = (int(logs.sents[name][row]) for name in ("user", "to", "visit"))
         remembers = user not in logs.rejoined
-        for made, allowed, counts_here in ((counts, cap, remembers), (on_branch, turns, accepted[row])):
-            if counts_here:
-                made.setdefault(user, set()).add(visit)
-                if allowed is not None and len(made[user]) == allowed + 1:
-                    run.line(findings, row, f"contributed more than {allowed} times")
-        if to >= 0 and to != user and edge is not None and remembers:
-            edges.setdefault((user, to), set()).add(visit)
-            if len(edges[user, to]) == edge + 1:
-                run.line(findings, row, f"contributed more than {edge} times towards {logs.name(to)}")
-    most = max((len(visits) for visits in counts.values()), default=0)
+        if remembers and in_all.passed_by(user, visit):
+            run.line(findings, row, f"contributed more than {cap} times")
+        if accepted[row] and in_turn.passed_by(user, visit):
+            run.line(findings, row, f"contributed more than {turns} times")
+        if edge is not None and remembers and to not in (NOBODY, user) and along.passed_by((user, to), visit):
+            run.line(findings, row, f"contributed more than {edge} times towards {logs.name(to)}")
+    most = max((len(visits) for visits in in_all.visits.values()), default=0)
     least = min((allowed for allowed in (cap, turns) if allowed is not None), default=None)
     return from_findings(
         "caps",
@@ -421,19 +417,10 @@ def result_agrees(run: Run) -> Check:
     """Everybody was given the same result, and it is the final token."""
     logs, lineage, findings = run.logs, run.lineage, Findings()
     values = {row.digest for row in logs.results if row.digest}
-    if len(lineage.accepted):
-        finish = lineage.accepted[-1]
-        if (final := int(lineage.sents["sent"][finish])) and lineage.sents["to"][finish] == NOBODY:
-            values.add(final)
-            counted = int(np.count_nonzero(lineage.sents["real"][lineage.accepted]))
-            for row in logs.results:
-                if row.digest and row.digest != final:
-                    findings.add(logs.finding(row.user, row.line, "its result is not the final token of the walk"))
-                wrong_count = lineage.complete and lineage.n_ghosts == 0 and row.contributions not in (None, counted)
-                if wrong_count:
-                    text = f"its result counts {row.contributions} contributions, the walk has {counted}"
-                    findings.add(logs.finding(row.user, row.line, text))
-    elif logs.sealed:
+    if final := _final_token(lineage):
+        values.add(final)
+        _compare_with_walk(run, final, findings)
+    elif logs.sealed and not len(lineage.accepted):
         for row in logs.results:
             findings.add(logs.finding(row.user, row.line, "was given a result, and no log shows how the walk ended"))
     if not findings.count and len(values) > 1:
@@ -451,6 +438,26 @@ def result_agrees(run: Run) -> Check:
         enough=bool(logs.results) and bool(values) and lineage.complete,
         withheld=run.kept_back and bool(logs.results) and lineage.complete,
     )
+
+
+def _final_token(lineage: Lineage) -> int:
+    """The digest of the token that the walk ended with; 0: no log shows it."""
+    if not len(lineage.accepted):
+        return 0
+    finish = lineage.sents[lineage.accepted[-1]]
+    return int(finish["sent"]) if finish["to"] == NOBODY else 0
+
+
+def _compare_with_walk(run: Run, final: int, findings: Findings) -> None:
+    logs, lineage = run.logs, run.lineage
+    made = int(np.count_nonzero(lineage.sents["real"][lineage.accepted]))
+    count_known = lineage.complete and lineage.n_ghosts == 0
+    for row in logs.results:
+        if row.digest and row.digest != final:
+            findings.add(logs.finding(row.user, row.line, "its result is not the final token of the walk"))
+        if count_known and row.contributions not in (None, made):
+            text = f"its result counts {row.contributions} contributions, the walk has {made}"
+            findings.add(logs.finding(row.user, row.line, text))
 
 
 def _distinct(count: int) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from network_dp.plan import Plan, PlanError
 from network_dp.plan_reader import load
@@ -28,7 +28,7 @@ _HEAD: Final = """\
 #   {command}
 #
 # provision makes keys and bundles once and ends; each user's node walks and ends; analyze prints the result, writes the
-# report to {report} and ends with the verdict's exit code. `down` keeps the users' disks, `up` goes on
+# report to ./out and ends with the verdict's exit code. `down` keeps the users' disks, `up` goes on
 # where they stopped, `down -v` forgets everything.{generated}
 
 x-confined: &confined
@@ -124,6 +124,10 @@ _PAGE: Final = """
     volumes: ["{name}:/bundle:ro"]
 """
 
+_GENERATED: Final = """
+#
+# Written from plan.toml by: python -m coordinator_free_launcher.engines.compose docker"""
+
 _BUILD: Final = """\
     build:
       context: ..
@@ -141,6 +145,35 @@ def container_plan(plan: Plan) -> Plan:
     return replace(plan, users=tuple(users))
 
 
+class _Source(NamedTuple):
+    """What of the file depends on where the users' data come from."""
+
+    shown: str
+    handover: str
+    option: str
+    volume: str = ""
+    ledger: str = ""  # what a user has spent outlives the run, on a disk of its own: made-up data have nothing to spend
+    ledger_volume: str = ""
+
+
+_MADE_UP: Final = _Source(
+    shown="Made-up data: whole views are handed over, so that the analyzer can recompute every step.",
+    handover="/bundle, --handover, /handover, --with-values",
+    option="--demo-data",
+)
+
+
+def _from_folder(data: str, allow_clipping: bool) -> _Source:
+    return _Source(
+        shown="Handed over to the analyzer: steps, neighbours and tags, no values.",
+        handover="/bundle, --handover, /handover",
+        option="--data, /data" + ", --allow-clipping" * allow_clipping + ", --ledgers, /ledger",
+        volume=f"      - {data}:/data:ro\n",
+        ledger=', "{name}-ledger:/ledger"',
+        ledger_volume='\n  "{name}-ledger":',
+    )
+
+
 def compose_file(
     plan: Plan,
     *,
@@ -156,53 +189,36 @@ def compose_file(
     without it the provisioner makes data up. The report goes to ./out, or to ${OUT}. ``pages_from``: serve each user's
     page on this machine, at this port and those that follow.
     """
-    out = "../out" if build else "./out"
-    # What a user has spent outlives the run, on a disk of its own: made-up data has nothing to spend.
-    ledger, kept = ("", "") if data is None else (', "{name}-ledger:/ledger"', '\n  "{name}-ledger":')
-    walk = f"{plan.topology.length} on {plan.topology.title}"
+    source = _MADE_UP if data is None else _from_folder(data, allow_clipping)
     names, joined = plan.names, _networks(plan)
-    pages = [] if pages_from is None else list(enumerate(names, start=pages_from))
-    where = "docker compose -f docker/compose.yaml up" if build else "docker compose up"
+    nodes = [
+        _NODE.format(name=name, ledger=source.ledger.format(name=name), networks=_joined(networks))
+        for name, networks in zip(names, joined, strict=True)
+    ]
+    pages = [] if pages_from is None else [_PAGE.format(name=n, port=p) for p, n in enumerate(names, start=pages_from)]
     return _HEAD.format(
         users=plan.n,
-        what=f"{plan.task.kind}, {walk}",
-        command=where,
-        generated=""
-        if not build
-        else "\n#\n# Written from plan.toml by: python -m coordinator_free_launcher.engines.compose docker",
-        shown=(
-            "Made-up data: whole views are handed over, so that the analyzer can recompute every step."
-            if data is None
-            else "Handed over to the analyzer: steps, neighbours and tags, no values."
-        ),
-        command_line="/bundle, --handover, /handover" + (", --with-values" if data is None else ""),
+        what=f"{plan.task.kind}, {plan.topology.length} on {plan.topology.title}",
+        command="docker compose -f docker/compose.yaml up" if build else "docker compose up",
+        generated=_GENERATED if build else "",
+        shown=source.shown,
+        command_line=source.handover,
         memory=memory,
         # One check costs half a second of a core: all of them together may cost a quarter of one.
         health_s=max(10, 2 * plan.n),
         build=_BUILD if build else "    pull_policy: never\n",
-        data="--demo-data"
-        if data is None
-        else "--data, /data" + ", --allow-clipping" * allow_clipping + ", --ledgers, /ledger",
-        data_volume="" if data is None else f"      - {data}:/data:ro\n",
+        data=source.option,
+        data_volume=source.volume,
         owner=OWNER,
         provision_volumes=_lines(f'      - "{name}:/deliver/users/{name}"' for name in names),
         page_anchor=_PAGE_ANCHOR if pages else "",
         page_network="  pages:\n" if pages else "",
         networks=_lines(f"  {network}:\n    internal: true" for network in dict.fromkeys(chain.from_iterable(joined))),
-        nodes="\n".join(
-            [
-                *(
-                    _NODE.format(name=name, ledger=ledger.format(name=name), networks=_joined(networks))
-                    for name, networks in zip(names, joined, strict=True)
-                ),
-                *(_PAGE.format(name=name, port=port) for port, name in pages),
-            ]
-        ).rstrip(),
-        out=f"${{OUT:-{out}}}",
-        report="./out",
+        nodes=_lines([*nodes, *pages]).rstrip(),
+        out=f"${{OUT:-{'../out' if build else './out'}}}",
         analyze_volumes=_lines(f'      - "{name}-handover:/views/{name}:ro"' for name in names),
         analyze_depends=_lines(f'      "{name}": {{condition: service_completed_successfully}}' for name in names),
-        volumes=_lines(f'  "{name}":\n  "{name}-handover":{kept.format(name=name)}' for name in names),
+        volumes=_lines(f'  "{name}":\n  "{name}-handover":{source.ledger_volume.format(name=name)}' for name in names),
     )
 
 

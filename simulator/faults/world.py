@@ -6,9 +6,7 @@ random comes from the schedule's seed, so a seed replays the whole disaster.
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Callable
-from typing import Any
 
 import node.storage.in_step as in_step
 from network_dp import view
@@ -46,6 +44,7 @@ from simulator.faults.invariants import Invariants
 from simulator.faults.network import Network
 from simulator.faults.scenario import Members, cast
 from simulator.faults.schedule import Kill, Schedule, Timed
+from simulator.virtual_time import VirtualTime
 
 PATIENCE_S = 240.0  # after the last fault, everybody must have the result within this virtual time
 MAX_EVENTS = 30_000
@@ -107,22 +106,19 @@ class KilledError(Exception):
         self.kill = kill
 
 
-class World:
+class World(VirtualTime):
     """Runs one schedule; ``run`` returns when everybody has the result, or raises ``ViolationError``."""
 
     def __init__(self, schedule: Schedule, tell: Callable[[str], None] | None = None) -> None:
+        super().__init__()
         self.schedule = schedule
         self.cast: Members = cast(schedule.scenario)
-        self.now = 0.0
         self._tell = tell
         self._random = seeded("world", schedule.seed)
         self._dice = ScheduleDice(seeded("dice", schedule.seed))
         self._source = SeededSource(b"world %d" % schedule.seed)
         self._next_noise = self._random.randrange(len(self.cast.pool))
         self.network = Network(self._random, schedule.weather)
-        self._queue: list[tuple[float, int, Callable[..., None], tuple[Any, ...]]] = []
-        self._serial = 0
-        self.events = 0
         self.users = [Process(ctx) for ctx in self.cast.contexts]
         self._timing = self.cast.contexts[0].timing
         self._tickets: dict[int, Call] = {}
@@ -131,12 +127,6 @@ class World:
         plan = self.cast.scenario.plan
         self._may_lose = plan.n - max(plan.majority, plan.walk.min_live)
         self.checks = Invariants(self.cast.contexts, make_task(plan), lambda user: self.now + self.users[user].offset_s)
-
-    # ---- time -------------------------------------------------------------------------------------------------
-
-    def at(self, time: float, action: Callable[..., None], *arguments: Any) -> None:
-        self._serial += 1
-        heapq.heappush(self._queue, (max(time, self.now), self._serial, action, arguments))
 
     def run(self) -> None:
         late = {event.user: event.value for event in self.schedule.timed if event.what == "late"}
@@ -148,8 +138,7 @@ class World:
         self.at(self.schedule.quiet_s, self._quiet)
         deadline = self.schedule.quiet_s + PATIENCE_S
         while self._queue and not self.over:
-            self.now, _, action, arguments = heapq.heappop(self._queue)
-            self.events += 1
+            action, arguments = self.advance()
             if self.now > deadline:
                 raise ViolationError(f"no result {PATIENCE_S:g} s after the last fault: {self._standing()}")
             if self.events > MAX_EVENTS:
@@ -468,8 +457,7 @@ class World:
         if receiver.state is None:
             self.at(self.now + 0.001, self._answer, call, None)
             return
-        self._serial += 1
-        ticket = self._serial
+        ticket = self.serial()
         self._tickets[ticket] = call
         self.checks.delivered(call.peer, call.request)
         self.feed(call.peer, Received(call.sender, ticket, call.request))

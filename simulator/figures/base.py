@@ -14,6 +14,7 @@ from matplotlib.figure import Figure as Canvas
 from simulator.pairs import Spread
 
 Flavour = Literal["published", "audited"]
+Row = tuple[str | float, ...]
 
 # Okabe & Ito's colours: told apart by everybody, on paper too
 LOCAL, KNOWN, HIDDEN, CENTRAL, NONE = "#0072B2", "#009E73", "#E69F00", "#D55E00", "#555555"
@@ -39,7 +40,7 @@ class Figure:
     flavour: Flavour
     canvas: Canvas
     header: tuple[str, ...]
-    rows: list[tuple[str | float, ...]]
+    rows: list[Row]
     notes: str
 
     def save(self, folder: Path) -> list[Path]:

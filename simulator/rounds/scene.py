@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -52,14 +51,6 @@ class Counter:
         noise: NDArray[np.int64] = np.array([0, supply], np.int64)
         added = noise if contribution is None else contribution + noise
         return Mixed(payload + added, noise)
-
-
-class Dice:
-    """Seeded randomness of one schedule."""
-
-    def __init__(self, source: random.Random) -> None:
-        self.below = source.randrange
-        self.secret = source.randbytes
 
 
 def context(

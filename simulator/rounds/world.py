@@ -6,7 +6,6 @@ old disks. ``Evidence`` checks every effect; at the end everybody who can must h
 
 from __future__ import annotations
 
-import heapq
 import random
 from collections.abc import Callable
 from typing import Any
@@ -35,9 +34,11 @@ from node.protocols.rounds.effects import (
 from node.protocols.rounds.lives import incarnation
 from node.protocols.rounds.messages import Answer, Block, Outcome
 from node.protocols.rounds.state import Durable, Inputs, State
+from simulator.faults.dice import ScheduleDice
 from simulator.faults.evidence import ViolationError
 from simulator.rounds.evidence import Evidence
-from simulator.rounds.scene import BLOCK_S, USERS, Counter, Dice, context
+from simulator.rounds.scene import BLOCK_S, USERS, Counter, context
+from simulator.virtual_time import VirtualTime
 
 TROUBLE_S, PATIENCE_S = 6.0, 200.0
 MAX_EVENTS = 200_000
@@ -56,15 +57,14 @@ def _moment(effect: Effect) -> str:
     return type(effect).__name__
 
 
-class World:
+class World(VirtualTime):
     """Runs the schedule of one seed; ``run`` returns when everybody left has the result, or raises."""
 
     def __init__(self, seed: int, trace: Callable[[str], None] | None = None, *, in_one_round: bool = False) -> None:
+        super().__init__()
         source = self._random = random.Random(seed)  # noqa: S311  (a schedule, replayed by its seed)
         self._trace = trace
-        self._dice = Dice(source)
-        self.now, self.events, self._serial = 0.0, 0, 0
-        self._queue: list[tuple[float, int, Callable[..., None], tuple[Any, ...]]] = []
+        self._dice = ScheduleDice(source)
         self.quorum = source.choice((4, 4, 5))
         self._shufflers = source.choice((2, 3))
         self._in_one_round = in_one_round
@@ -91,10 +91,6 @@ class World:
         self._down_s = source.choice((0.5, 2.0, 5.0))
         self._kill = (source.choice(_MOMENTS), source.randrange(1, 7), source.random() < 0.5)
 
-    def at(self, when: float, action: Callable[..., None], *arguments: Any) -> None:
-        self._serial += 1
-        heapq.heappush(self._queue, (when, self._serial, action, arguments))
-
     def run(self) -> None:
         self._plan_trouble()
         for user in range(USERS):
@@ -103,8 +99,7 @@ class World:
             if not self._queue or self.now > TROUBLE_S + PATIENCE_S or self.events > MAX_EVENTS:
                 heard = [state and state.heard for state in self.states]
                 raise ViolationError(f"no result at {self.now:.1f} s after {self.events} events: {heard}")
-            self.now, _, action, arguments = heapq.heappop(self._queue)
-            self.events += 1
+            action, arguments = self.advance()
             action(*arguments)
 
     def _over(self) -> bool:
@@ -271,8 +266,7 @@ class World:
             self._attended[asker] = max(self._attended[asker], incarnation(block.life))
 
     def _send(self, user: int, peer: int, attempt: int, request: Any) -> None:
-        self._serial += 1
-        ticket = self._serial
+        ticket = self.serial()
         self._calls[ticket] = (user, self._lives[user], attempt, request, peer)
         self.at(self.now + 3 * BLOCK_S, self._answer, ticket, None)
         self._transmit(user, peer, lambda: self.feed(peer, Received(user, ticket, request)))

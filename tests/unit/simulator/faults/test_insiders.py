@@ -63,10 +63,9 @@ class Insider(World):
         if self.users[victim].state is None:
             self.at(self.now + 0.1, self._say, victim, words)
             return
-        self._serial += 1
-        request = words()
-        self._tickets[self._serial] = Call(LIAR, self.users[LIAR].life, victim, -1, request)
-        self.feed(victim, Received(LIAR, self._serial, request))
+        ticket, request = self.serial(), words()
+        self._tickets[ticket] = Call(LIAR, self.users[LIAR].life, victim, -1, request)
+        self.feed(victim, Received(LIAR, ticket, request))
 
     def _reply(self, user: int, call: Call, answer: Answer) -> None:
         if call.attempt == -1:

@@ -33,12 +33,13 @@ from node.protocols.rounds.messages import Answer, Batch, Block, Call, Outcome, 
 from node.protocols.rounds.speech import Kind, Speech, encoded, size_of
 from node.protocols.rounds.state import Context, Durable, Inputs, State, new_life
 from node.rounds import Rounds
-from simulator.rounds.scene import STEPS, USERS, Counter, Dice, context
+from simulator.faults.dice import ScheduleDice
+from simulator.rounds.scene import STEPS, USERS, Counter, context
 
 SOURCE = random.Random(5)
 PRIVATE = [SOURCE.randbytes(32) for _ in range(USERS)]
 PUBLIC = tuple(X25519PrivateKey.from_private_bytes(key).public_key().public_bytes_raw() for key in PRIVATE)
-INPUTS = Inputs(1.0, Dice(SOURCE), lambda: SOURCE.getrandbits(40))
+INPUTS = Inputs(1.0, ScheduleDice(SOURCE), lambda: SOURCE.getrandbits(40))
 SIZE = size_of(8 * Counter.dimension)
 
 
