@@ -106,7 +106,9 @@ def test_the_promise_is_the_worst_pair_that_far_apart(kind: str) -> None:
             if graph.distances()[u, v] >= distance
         ]
         assert promised_epsilon(made) == pytest.approx(max(pairs), rel=1e-9)
-        assert promised_epsilon(made, colluders=2) > promised_epsilon(made)  # which sets: tests/paper/test_graph_sets.py
+        pooled = promised_epsilon(made, colluders=2)  # of the worst set: tests/paper/test_graph_sets.py
+        # On a path nobody behind an observer sees more than it does.
+        assert pooled > max(pairs) if distance == 1 else pooled == pytest.approx(max(pairs), rel=1e-9)
 
 
 def test_calibration_meets_the_target_and_trusting_neighbours_costs_less_noise() -> None:
