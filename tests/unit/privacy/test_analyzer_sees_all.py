@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -35,18 +34,9 @@ class EndsTwice(Walk):
         self.token, self.epoch, self.faults.lose_at = kept, (1, issuer), None
         self.arrive(issuer, old_step - 1, "reissue", None, base=[*old_epoch, old_step])
         next_to, next_step = self.next_hop(issuer, old_step - 1)
-        noise = self.noise(issuer, self.plan.unit_count, None)
-        fields: dict[str, Any] = {
-            "epoch": list(self.epoch),
-            "visit": self.visits[issuer],
-            "real": False,
-            "units": self.plan.unit_count,
-            "cover": None,
-            "contribution": None,
-            "noise": noise,
-            "sent": self.mix(1, noise, None, None),
-        }
-        self._log_send(issuer, old_step - 1, next_to, next_step, fields)
+        units = self.plan.unit_count
+        noise = self.noise(issuer, units, None)
+        fields = self._log_send(issuer, old_step - 1, next_to, next_step, units=units, noise=noise)
         self.token = self.leave(issuer, next_to, fields)
         return next_to, next_step
 
