@@ -30,7 +30,7 @@ MEMORY, RESULTS = "node/protocols/walk/memory.py", "node/protocols/walk/results.
 ONE_RESULT, POWER, LIES = (
     "tests/unit/node/protocols/walk/test_one_result.py",
     "tests/unit/node/storage/test_power_cut.py",
-    "tests/unit/analyzer/test_single_lies.py",
+    "tests/unit/analyzer/checks/test_single_lies.py",
 )
 IN_STEP, CHECKS = "tests/unit/node/storage/test_in_step.py", "analyzer/checks/integrity.py"
 

@@ -19,7 +19,7 @@ from analyzer.verdict import Status
 from network_dp import plan_reader
 from network_dp.accounting import gaussian
 from tests.unit.analyzer import tamper
-from tests.unit.analyzer.test_exposure import oracle
+from tests.unit.analyzer.reconstruct.test_exposure import oracle
 
 GOLDEN = Path(__file__).parent / "golden"
 

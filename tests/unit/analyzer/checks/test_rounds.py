@@ -20,8 +20,7 @@ from analyzer.verdict import Check, Status
 from network_dp import view
 from network_dp.plan_reader import parse
 from network_dp.promise import usual_local_epsilon
-
-from .hidden_run import HiddenRun, LossyRun, values
+from tests.unit.analyzer.hidden_run import HiddenRun, LossyRun, values
 
 
 def text(walk: str, task: str, users: int, noise: str = "sigma = 2.0\ngrid = 0.0009765625") -> str:
