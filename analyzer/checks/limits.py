@@ -38,12 +38,12 @@ _TILTS: Final = tuple(float(b) for b in np.geomspace(0.02, 60.0, 25))
 
 @lru_cache(maxsize=64)
 @kept
-def exposure_limit(laws: tuple[Law, ...], n_events: float) -> float:
-    """s with P(S > s for any of ``n_events`` pairs or sets) <= FALSE_ALARM on an honest walk.
+def exposure_limit(laws: tuple[Law, ...], n_events: float, chance: float) -> float:
+    """s with P(S > s for any of ``n_events`` pairs or sets) <= ``chance`` on an honest walk.
 
     A forked run is several walks, each starting from a token everybody is taken to know: their moments multiply.
     """
-    room = math.log(n_events / FALSE_ALARM)
+    room = math.log(n_events / chance)
     return min((sum(log_moment(law, b) for law in laws) + room) / b for b in _TILTS)
 
 
@@ -83,7 +83,7 @@ def limit_for(
         return most
     lengths = sorted((len(piece.rows), piece.released) for piece in pieces if len(piece.rows))
     laws = tuple(Law(plan.task.accounting, n_live, length, colluders, released) for length, released in lengths)
-    return min(most, exposure_limit(laws, _n_events(plan, colluders)))
+    return min(most, exposure_limit(laws, _n_events(plan, colluders), FALSE_ALARM))
 
 
 def _graph_limit(plan: Plan, graph: Graph, pieces: Sequence[Piece], down: frozenset[int] | None) -> float:

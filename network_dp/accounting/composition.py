@@ -93,13 +93,13 @@ class Tilted:
         if self.delta(0.0) <= delta:
             return 0.0
         low, high = 0.0, self.interval
-        while self.delta(high) > delta:
+        while not self.delta(high) <= delta:  # so that what is not a number is never small enough
             low, high = high, 2 * high
             if high > 1e9:
                 return math.inf
         while high - low > 1e-11 * high:
             middle = (low + high) / 2
-            low, high = (middle, high) if self.delta(middle) > delta else (low, middle)
+            low, high = (low, middle) if self.delta(middle) <= delta else (middle, high)
         return high
 
 

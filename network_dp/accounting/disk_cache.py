@@ -11,7 +11,6 @@ import os
 import stat
 import tempfile
 from collections.abc import Iterable
-from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -66,9 +65,4 @@ def _folder() -> Path | None:
 
 def fingerprint(sources: Iterable[Path]) -> str:
     """Of the code that computes what is kept: another version never finds it."""
-    return _fingerprint(tuple(sources))
-
-
-@cache
-def _fingerprint(sources: tuple[Path, ...]) -> str:
     return hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()

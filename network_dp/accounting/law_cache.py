@@ -26,6 +26,7 @@ MOST_BINS: Final = 1 << 17
 STEPS: Final = tuple(2.0**-k for k in range(12, 5, -1))  # of grids, finest first
 _MOST_BYTES: Final = MOST_BINS * 8 + 4096
 _SOURCES: Final = ("law_cache.py", "minorant.py", "moments.py", "profile.py", "renewal.py", "rounding.py")
+_CODE: Final = disk_cache.fingerprint(Path(__file__).parent / name for name in _SOURCES)  # as it was loaded
 
 
 @dataclass(frozen=True)
@@ -63,8 +64,7 @@ def write(law: Law, found: ExposureLaw) -> None:
 
 def _name(law: Law) -> str:
     """By the law and the source code that laws come from."""
-    accountant = disk_cache.fingerprint(Path(__file__).parent / name for name in _SOURCES)
-    key = json.dumps({"accountant": accountant, **asdict(law)}, sort_keys=True)
+    key = json.dumps({"accountant": _CODE, **asdict(law)}, sort_keys=True)
     return f"{hashlib.sha256(key.encode()).hexdigest()}.law"
 
 

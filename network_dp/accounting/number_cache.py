@@ -7,26 +7,28 @@ from __future__ import annotations
 
 import hashlib
 import inspect
-import math
 from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
-from typing import Any, Final, ParamSpec
+from typing import Final, ParamSpec
 
 from network_dp.accounting import disk_cache
 
 Arguments = ParamSpec("Arguments")
 
-_PACKAGE: Final = Path(__file__).parent.parent
+#: As it is when it is loaded: a process that goes on after an update computes by the old code.
+_CODE: Final = disk_cache.fingerprint(sorted(Path(__file__).parent.parent.rglob("*.py")))
 _MOST_BYTES: Final = 256
 
 
 def kept(compute: Callable[Arguments, float]) -> Callable[Arguments, float]:
     """The same function, which looks on disk before it computes anything."""
+    code = _CODE + disk_cache.fingerprint([Path(inspect.getfile(compute))]) + compute.__qualname__
 
     @wraps(compute)
     def found_or_computed(*args: Arguments.args, **kwargs: Arguments.kwargs) -> float:
-        name = _name(compute, repr((args, sorted(kwargs.items()))))
+        whole = f"{code}\n{(args, sorted(kwargs.items()))!r}"
+        name = f"{hashlib.sha256(whole.encode()).hexdigest()}.number"
         found = _parsed(disk_cache.read(name, _MOST_BYTES), name)
         if found is None:
             found = float(compute(*args, **kwargs))
@@ -34,12 +36,6 @@ def kept(compute: Callable[Arguments, float]) -> Callable[Arguments, float]:
         return found
 
     return found_or_computed
-
-
-def _name(compute: Callable[..., Any], arguments: str) -> str:
-    sources = (*sorted(_PACKAGE.rglob("*.py")), Path(inspect.getfile(compute)))
-    whole = "\n".join([disk_cache.fingerprint(sources), compute.__qualname__, arguments])
-    return f"{hashlib.sha256(whole.encode()).hexdigest()}.number"
 
 
 def _checksum(name: str, value: float) -> str:
@@ -53,4 +49,4 @@ def _parsed(content: bytes | None, name: str) -> float | None:
         value = float.fromhex(text)
     except ValueError:
         return None
-    return value if checksum == _checksum(name, value) and not math.isnan(value) else None
+    return value if checksum == _checksum(name, value) and value >= 0 else None

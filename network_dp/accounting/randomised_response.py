@@ -32,7 +32,7 @@ Ints = NDArray[np.int64]
 
 _TAIL = 1e-22  # probability left out on each side of a truncated range, and accounted for at its worst
 _UPWARDS = 1 + 1e-9  # far beyond the rounding of logarithms of factorials below 2^16
-_TAILS_UPWARDS = 1 + 1e-11
+_TAILS_UPWARDS = 1 + 1e-9  # tails of a binomial law were found 1e-10 too small
 _CELLS = 3_000_000  # cells of one window; beyond, the number of uniform answers is rounded down to a coarser grid
 
 

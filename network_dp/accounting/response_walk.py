@@ -44,6 +44,7 @@ _BLOCK = 256  # frequencies at a time
 _RATES = 0.4  # from one tilt to the next, in ln lambda
 _MOST_POINTS = 1 << 16
 _NEGLIGIBLE = 1e-18  # of a tilted row
+_LARGEST_WEIGHT = 1e100  # a tilted law sums to 1: far beyond it numbers are lost
 
 
 @dataclass(frozen=True)
@@ -111,12 +112,19 @@ def _tilted(law: Law, response: Response, index: int) -> Tilted | None:
     walk, rate = _walk(law, response), math.exp(index * _RATES)
     top, room = walk.log_moment(rate), -math.log(OUTSIDE)
     steps = [rate * share for share in (0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4)]
-    first = math.floor(max((top - walk.log_moment(rate - t) - room) / t for t in steps) / walk.interval) - 1
-    last = math.ceil(min((walk.log_moment(rate + t) - top + room) / t for t in steps) / walk.interval) + 1
+    lowest = max((top - walk.log_moment(rate - t) - room) / t for t in steps)
+    highest = min((walk.log_moment(rate + t) - top + room) / t for t in steps)
+    if not math.isfinite(top + lowest + highest):
+        return None
+    first = math.floor(lowest / walk.interval) - 1
+    last = math.ceil(highest / walk.interval) + 1
     size = 1 << max(last - first, 1).bit_length()
     if size > _MOST_POINTS:
         return None
-    spectrum, dropped = _transform(walk, rate, top, size)
+    transformed = _transform(walk, rate, top, size)
+    if transformed is None:
+        return None
+    spectrum, dropped = transformed
     n_steps, eta = law.n_steps, (8 * math.log2(size) + 40) * UNIT
     seen = np.roll(np.maximum(np.asarray(irfft(spectrum, size)), 0.0), -(first % size))
     error = math.expm1(n_steps * (eta + 8 * UNIT)) + (n_steps + 8) ** 2 * 8 * UNIT
@@ -126,16 +134,19 @@ def _tilted(law: Law, response: Response, index: int) -> Tilted | None:
     return Tilted(rate, top, walk.interval, first, seen, error, factor, dropped)
 
 
-def _transform(walk: _Walk, rate: float, top: float, size: int) -> tuple[Complexes, float]:
-    """The transform of the tilted law of L, and how much of that law was dropped."""
+def _transform(walk: _Walk, rate: float, top: float, size: int) -> tuple[Complexes, float] | None:
+    """The transform of the tilted law of L, and how much of that law was dropped; None where numbers do not reach."""
     tops = walk.log_moments(rate)
-    with np.errstate(under="ignore"):
-        tilted = walk.masses * np.exp(rate * walk.losses[None, :] - tops[:, None])
+    with np.errstate(under="ignore", divide="ignore"):  # no mass stays none, however large its tilt
+        tilted = np.exp(np.log(walk.masses) + rate * walk.losses[None, :] - tops[:, None])
     places = np.rint(walk.losses / walk.interval).astype(np.int64) % size
     phi = rfft(np.array([np.bincount(places, row, minlength=size) for row in tilted]), axis=1)
     growth = top / walk.law.n_steps
     hit = walk.law.colluders / walk.law.n_users * math.exp(-growth)
-    terms, end, dropped, whole = _terms(walk, tops, growth, hit)
+    found = _terms(walk, tops, growth, hit)
+    if found is None:
+        return None
+    terms, end, dropped, whole = found
     result = np.empty(size // 2 + 1, dtype=np.complex128)
     for begin in range(0, len(result), _BLOCK):
         some = slice(begin, begin + _BLOCK)
@@ -162,16 +173,19 @@ class _Terms:
         return result
 
 
-def _terms(walk: _Walk, tops: Floats, growth: float, hit: float) -> tuple[_Terms, Floats, float, float]:
-    """Terms, what an unseen end weighs, the share that was dropped, and the value of all terms at frequency 0."""
+def _terms(walk: _Walk, tops: Floats, growth: float, hit: float) -> tuple[_Terms, Floats, float, float] | None:
+    """Terms, what an unseen end weighs, the share that was dropped, and the value of all terms at frequency 0; None
+    where a tilt is so large that these are no numbers: a loss that saturates is told by Renyi's bound."""
     law, rows = walk.law, walk.rows
     lengths = np.arange(law.n_steps + 1)
     log_s = log_share(law.n_users - law.colluders, law.n_users)
     length = np.repeat(rows.start, rows.size)
     answers = rows.count.astype(np.int64)
-    with np.errstate(under="ignore"):
+    with np.errstate(under="ignore", over="ignore"):
         weight = np.exp(rows.log_pmf + answers * tops[walk.window] + length * (log_s - growth))
         end = np.exp(lengths * (log_s - growth))
+    if not weight.max() < _LARGEST_WEIGHT:
+        return None
     kept = weight > _NEGLIGIBLE
     pairs, which = np.unique(
         np.stack([np.where(answers > 0, walk.window, 0), answers])[:, kept], axis=1, return_inverse=True
@@ -180,6 +194,8 @@ def _terms(walk: _Walk, tops: Floats, growth: float, hit: float) -> tuple[_Terms
     weights = csr_array((weight[kept], (length[kept].astype(np.int64), which.ravel())), shape=shape)
     whole = float(_solved(np.bincount(length.astype(np.int64), weight)[:, None], end, hit, law.released)[0])
     found = float(_solved(np.asarray(weights.sum(axis=1))[:, None], end, hit, law.released)[0])
+    if not 0 < whole < _LARGEST_WEIGHT:
+        return None
     return _Terms(pairs[0], pairs[1], weights), end, max(1 - found / whole, 0.0) + 1e-11, whole
 
 

@@ -130,6 +130,7 @@ class Bounds:
 
         def row(observer: int) -> list[tuple[float, int, int]]:
             moments = growth.log_moments(growth.pieces(observer), b)
+            assert not np.isnan(np.delete(moments, observer)).any(), "a comparison would lose it"
             best = []
             for d in range(1, longest + 1):
                 here = np.flatnonzero(self.distances[observer] == d)

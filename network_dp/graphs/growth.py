@@ -169,8 +169,9 @@ class Growth:
 
         def total(some: slice, late: Floats) -> Floats:
             seen = late * (parts.first[some] + parts.ending[some])
-            shown = (late + parts.opened[some]) * parts.opened[some] * pieces.root**2
-            return np.asarray(np.log((seen + shown) * _UPWARDS), dtype=np.float64)
+            opened = parts.opened[some]
+            shown = np.where(opened > 0, (late + opened) * opened * pieces.root**2, 0.0)  # late is infinite at times
+            return np.asarray(_or_infinite(np.log((seen + shown) * _UPWARDS)), dtype=np.float64)
 
         log_w, late = np.log(parts.to_v * _UPWARDS), pieces.late[:, None]
         grown = -self._logs[: self._count, None] * self._n_steps
@@ -178,10 +179,16 @@ class Growth:
         low, high = total(slice(None, -1), late[1:]), total(slice(1, None), late[1:])
         share = np.minimum(log_w[:-1] / (log_w[:-1] - log_w[1:]) * _UPWARDS + 1e-12, 1.0)
         chord = grown[:-1] + low + share * (grown[1:] - grown[:-1] + high - low)
-        chord = np.where((log_w[:-1] > 0) & (log_w[1:] < 0) & np.isfinite(log_w[:-1]) & np.isfinite(low), chord, np.inf)
+        between = (log_w[:-1] > 0) & (log_w[1:] < 0) & np.isfinite(log_w[:-1]) & np.isfinite(low)
+        chord = np.where(between, _or_infinite(chord), np.inf)
         met = np.minimum(at.min(axis=0), chord.min(axis=0))
-        never = np.fmin.reduce(grown + np.log(parts.never * _UPWARDS), axis=0)
+        never = _or_infinite(np.fmin.reduce(grown + np.log(parts.never * _UPWARDS), axis=0))
         return np.asarray(np.logaddexp(met, never), dtype=np.float64)
+
+
+def _or_infinite(values: Floats) -> Floats:
+    """What is not a number bounds nothing."""
+    return np.where(np.isnan(values), np.inf, values)
 
 
 def _raised(values: Floats) -> Floats:

@@ -23,8 +23,12 @@ MOST_STEPS: Final = 30_000  # of walks, over all kinds whose loss is computed: s
 
 def kinds(classes: Ints, distances: Ints, size: int, distance: int, n_steps: int) -> list[Kind] | None:
     """One target and set of ``size`` others (all there are, if fewer), at least ``distance`` hops from it, of every
-    kind; None: there are too many for walks of so many steps."""
-    _, targets = np.unique(classes.diagonal(), return_index=True)
+    kind; None: there are too many for walks of so many steps.
+
+    Stable colours say that targets of one colour see the same pairs of others, and no more: of larger sets every target
+    has its own."""
+    _, alike = np.unique(classes.diagonal(), return_index=True)
+    targets = alike if size <= 2 else np.arange(len(classes))
     far = {int(u): np.flatnonzero(distances[u] >= distance).tolist() for u in targets}
     if sum(math.comb(len(others), min(size, len(others))) for others in far.values()) > MOST_LISTED:
         return None

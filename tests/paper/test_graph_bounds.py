@@ -91,6 +91,18 @@ def test_the_bound_of_the_worst_pair_is_close_and_keeps_its_promise(task, releas
     assert exact.worst(noise, 1.0, 1e-5).epsilon <= 2.0 < exact.worst(noise / 1.25, 1.0, 1e-5).epsilon
 
 
+@pytest.mark.parametrize(("task", "sigma"), [("sum", 2.0), ("sgd", 10.0)])
+def test_a_walk_too_short_to_reach_everybody_hides_no_pair(task, sigma):
+    """Where a rate bounds nothing for want of digits another must."""
+    p, pi = law("ring-lattice", 520, degree=2)
+    bounds = Bounds(task, p, pi, 50)
+    growth = Growth(task, p, pi, 50, False)
+    for b in (0.02, 0.3, 2.0):
+        moments = growth.log_moments(growth.pieces(0), b)[1:]
+        assert not np.isnan(moments).any()
+    assert bounds.worst(sigma, 1.0, 1e-6).epsilon >= bounds.pair(0, 1, sigma, 1.0, 1e-6)
+
+
 def test_weights_are_fitted_from_above_at_every_length():
     n_steps, b = 2500, 0.8
     logs = -np.geomspace(0.1 / n_steps, 12.0, 25)

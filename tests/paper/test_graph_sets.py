@@ -2,6 +2,7 @@
 
 from itertools import combinations
 
+import numpy as np
 import pytest
 
 from network_dp import graph_walk, promise
@@ -41,6 +42,23 @@ def test_sets_of_one_kind_have_one_moment_and_no_kind_is_left_out(task, kind, n,
     assert {moment(u, chosen) for u, chosen in found} == {
         moment(u, chosen) for u, chosen in all_sets(pairs.distances, size, distance)
     }
+
+
+#: The triples of a Steiner system on 13 points that not every symmetry keeps: as a graph, triples that meet are peers.
+TRIPLES = "014 027 03c 05b 068 09a 125 138 169 17c 1ab 236 249 28a 2bc 347 35a 39b 458 46b 4ac 56c 579 67a 78b 89c"
+
+
+def test_users_of_one_colour_may_have_other_sets_of_three():
+    """26 users with 15 peers each, three colours of pairs: but three others stand around some as around no other."""
+    triples = [set(triple) for triple in TRIPLES.split()]
+    peers = [[j for j, other in enumerate(triples) if other != mine and other & mine] for mine in triples]
+    table = adjacency(peers)
+    pairs = Promise("sum", metropolis(table), stationary(table, "metropolis"), 6)
+    assert len(np.unique(pairs.classes)) == 3
+    listed = {sets._colours(pairs.classes, *kind) for kind in sets.kinds(pairs.classes, pairs.distances, 3, 2, 6)}
+    of_user_0 = {sets._colours(pairs.classes, u, chosen) for u, chosen in all_sets(pairs.distances, 3, 2) if u == 0}
+    assert listed == {sets._colours(pairs.classes, u, chosen) for u, chosen in all_sets(pairs.distances, 3, 2)}
+    assert of_user_0 < listed
 
 
 def all_sets(distances, size, distance):

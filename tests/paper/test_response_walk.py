@@ -55,6 +55,17 @@ def test_epsilon_is_that_of_all_walks_and_all_losses(n, steps, colluders, releas
     assert listed_delta(law, response, found * 0.98, interval / 3) > delta  # finer losses: the grid costs little
 
 
+@pytest.mark.parametrize("released", [False, True])
+@pytest.mark.parametrize(("n", "steps"), [(9, 3), (4, 5), (2, 6), (50, 2)])
+@pytest.mark.parametrize("delta", [1e-6, 1e-12])
+def test_a_loss_that_saturates_is_never_told_too_small(n, steps, released, delta):
+    """So short a walk can lose so little that the best order is in the thousands, where tilted numbers overflow."""
+    response = Response(4, 0.05)
+    found = shuffle.complete_epsilon(n, steps, 4, 0.05, delta, released)
+    law, interval = Law("sum", n, steps, 1, released), 1e-3  # which listed losses are rounded up to, once a window
+    assert listed_delta(law, response, found + steps * interval, interval) <= delta * (1 + 1e-6)
+
+
 def test_the_known_example_is_far_below_renyi():
     """n = 20, T = 100, delta = 0.01."""
     size = (20, 100, 4, 0.5, 0.01)

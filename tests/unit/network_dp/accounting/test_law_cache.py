@@ -136,7 +136,7 @@ def test_a_step_that_no_grid_has_is_not_believed(folder: Path, computed: Exposur
 
 def test_another_accountant_finds_nothing(folder: Path, computed: ExposureLaw, monkeypatch: pytest.MonkeyPatch) -> None:
     law_cache.write(LAW, computed)
-    monkeypatch.setattr(disk_cache, "_fingerprint", lambda sources: "of tomorrow")
+    monkeypatch.setattr(law_cache, "_CODE", "of tomorrow")
     assert law_cache.read(LAW) is None
 
 

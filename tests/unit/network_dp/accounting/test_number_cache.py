@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from network_dp.accounting import disk_cache
+from network_dp.accounting import disk_cache, number_cache
 from network_dp.accounting.number_cache import kept
 
 asked: list[float] = []
@@ -68,6 +68,15 @@ def test_a_number_of_another_question_is_not_believed(folder: Path) -> None:
 
 def test_another_source_code_finds_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     third(1.0)
-    monkeypatch.setattr(disk_cache, "_fingerprint", lambda sources: "of tomorrow")
-    third(1.0)
+    monkeypatch.setattr(number_cache, "_CODE", "of tomorrow")
+    third(1.0)  # the code that is running is still that of today
+    assert len(asked) == 1
+    kept(third.__wrapped__)(1.0)
     assert len(asked) == 2
+
+
+def test_a_number_that_no_accountant_gives_is_not_believed(folder: Path) -> None:
+    third(1.0)
+    (path,) = folder.iterdir()
+    path.write_text(f"{(-1.0).hex()} {number_cache._checksum(path.name, -1.0)}")
+    assert third(1.0) == 1 / 3
