@@ -1,9 +1,9 @@
 """What each other user saw of this one on the walk so far, as far as this one's own log can tell (THEORY.md#exposure).
 
 A user knows which steps it held, from whom it had the token and to whom it gave it; who held the others it does not
-know. Whoever looks more often sees no less. So a peer's exposure is at least that of the steps known to be its own, and
-at most that of all steps not known to be somebody else's, and of the tokens that it refused. That holds for what the
-log shows so far: a fork that this user has not heard of is not in it.
+know, nor who refused what others sent. Whoever looks more often sees no less. So a peer's exposure is at least that of
+the steps known to be its own, and at most that of all steps not known to be somebody else's, and of all tokens that it
+refused or may have refused. That holds for what the log shows so far: a fork not heard of yet is not in it.
 """
 
 from __future__ import annotations
@@ -96,6 +96,7 @@ class OwnWalk:
                 walk[step - 1], gave[step - 1] = ME, visit in self.gave
                 looked[step - 1] = name in self.near.get(step, ())  # it refused, and then I drew myself
         if unknown == PEER:  # a look is a step of the peer that adds nothing
+            looked[1:] |= walk[:-1] == OTHERS  # it may have refused what somebody else sent
             looks = np.flatnonzero(looked)
             walk, gave = np.insert(walk, looks, PEER), np.insert(gave, looks, False)
         return _of_path(plan, walk, gave, self.final and plan.walk.release == "all")
