@@ -49,14 +49,18 @@ def accepted(step: int, to: str) -> Record:
     return line("accepted", epoch=[0, 0], step=step, to=to)
 
 
-def log_of(user: int, walk: NDArray[np.int64], ended: bool = True) -> Iterator[Record]:
-    """What a user writes down of a walk without faults."""
+Refusals = dict[int, list[int]]  # the receiver's step -> who refused the token first, bytes and all
+
+
+def log_of(user: int, walk: NDArray[np.int64], ended: bool = True, refused: Refusals | None = None) -> Iterator[Record]:
+    """What a user writes down of a walk on which no token is lost."""
     for at in np.flatnonzero(walk == user):
         step = int(at) + 1
         yield visit(step, f"u{walk[at - 1]}" if at else None)
         if step == len(walk):
             yield line("finish", epoch=[0, 0], step=step, visit=step, real=True, units=1)
         else:
+            yield from (sent(step + 1, f"u{other}") for other in (refused or {}).get(step + 1, ()))
             yield sent(step + 1, f"u{walk[at + 1]}")
             yield accepted(step + 1, f"u{walk[at + 1]}")
     if ended:
@@ -87,6 +91,43 @@ def test_the_exposure_that_all_logs_show_lies_in_the_range_of_ones_own(task: dic
                     assert least - 1e-9 <= seen[user, other] <= most + 1e-9 <= own.contributions + 1e-6
 
 
+def seen_with_refusals(walk: NDArray[np.int64], n: int, released: bool, refused: Refusals) -> NDArray[np.float64]:
+    """The exposure of sums from the observations themselves: who refuses a token sees it and adds nothing."""
+    seen = np.zeros((n, n))
+    for other in range(n):
+        looks = {at for at, holder in enumerate(walk) if other in (holder, *refused.get(at + 1, ()))}
+        observations = [
+            exposure.Observation(
+                {user: int(np.sum(walk[:at] == user)) for user in range(n)},
+                {f"noise {i}": 1.0 for i in np.flatnonzero(walk[:at] != other)},
+            )
+            for at in sorted(looks | ({len(walk)} if released else set()))
+        ]
+        for user, exposed in exposure.general(observations).items():
+            seen[user, other] = exposed
+    return seen
+
+
+@pytest.mark.parametrize("release", ["all", "holder"])
+def test_what_was_shown_to_whoever_refused_is_in_the_range_whoever_sent_it(release: str) -> None:
+    """Drawn again, the next step may be the sender's own; and what others sent is not in this user's log."""
+    rng = np.random.default_rng(5)
+    for n, steps in ((3, 6), (4, 9), (5, 12)):
+        plan = plan_of(n, steps, MEAN, release)
+        for _ in range(30):
+            walk = rng.integers(n, size=steps)
+            refusals = rng.random((steps + 1, n)) < 0.2
+            refused = {
+                step: [v for v in range(n) if refusals[step, v] and v != walk[step - 2]] for step in range(2, steps + 1)
+            }
+            seen = seen_with_refusals(walk, n, release == "all", refused)
+            for user in range(n):
+                found = read(log_of(user, walk, refused=refused)).exposures(plan, plan.names)
+                for other in set(range(n)) - {user}:
+                    least, most = found[f"u{other}"]
+                    assert least - 1e-9 <= seen[user, other] <= most + 1e-9
+
+
 def test_before_the_end_the_range_holds_wherever_the_token_has_got_to() -> None:
     """The last thing this user knows is to whom it handed the token; the others may be further."""
     rng = np.random.default_rng(4)
@@ -99,12 +140,12 @@ def test_before_the_end_the_range_holds_wherever_the_token_has_got_to() -> None:
         assert all(found[f"u{v}"][0] - 1e-9 <= seen[0, v] <= found[f"u{v}"][1] + 1e-9 for v in range(1, 5))
 
 
-def test_whom_i_handed_it_to_and_had_it_from_saw_more_than_others_can_have() -> None:
+def test_whom_i_handed_it_to_can_have_seen_more_than_others() -> None:
     plan = plan_of(6, 40, MEAN)
     found = read([visit(10, "u1"), sent(11, "u2"), accepted(11, "u2")]).exposures(plan, ["u1", "u2"])
     assert found["u1"] == (0.0, 1 / 2)  # it knows what it sent me; my noise and u2's are the least that hides me
-    assert found["u2"] == (1 / 10, 1 / 2)  # for sure under ten noises; under two, if it held step 8 as well
-    assert found[REST] == (0.0, 1 / 3)
+    assert found["u2"] == (1 / 10, 1.0)  # for sure under ten noises; under mine alone, if it refused what u1 sent
+    assert found[REST] == (0.0, 1 / 2)  # who refused what u1 sent, and then what u2 sent
 
 
 def test_a_token_that_came_from_and_went_to_one_user_is_known_exactly() -> None:
@@ -120,7 +161,7 @@ def test_who_refused_the_token_may_have_looked_at_it() -> None:
     plan = plan_of(6, 40, MEAN)
     again = line("sent", epoch=[0, 0], step=11, visit=10, to="u3", tag="t", real=True, units=1)
     found = read([visit(10, "u1"), sent(11, "u2"), again, accepted(11, "u3")]).exposures(plan, ["u2", "u3"])
-    assert found["u2"] == (0.0, 1 / 2) and found["u3"] == (1 / 10, 1 / 2)
+    assert found["u2"] == (0.0, 1.0) and found["u3"] == (1 / 10, 1.0) and found[REST] == (0.0, 1 / 2)
 
 
 def test_a_visit_that_only_adds_noise_exposes_nothing() -> None:
@@ -134,6 +175,16 @@ def test_after_a_lost_token_every_contribution_counts_as_seen_and_after_a_lost_d
     taken_up = read([*records, visit(12, None, epoch=1)])
     assert taken_up.exposures(plan, ["u2"])["u2"] == (0.0, 1.0)
     assert ranges(plan, read([*records, line("rejoined")]), ["u2"]) is None
+
+
+def test_met_again_at_the_same_step_after_a_lost_token_a_user_has_contributed_twice() -> None:
+    plan = plan_of(6, 40, MEAN)
+    again = line("visit", epoch=[1, 1], step=10, visit=11, cause="handoff", **{"from": "u1"})
+    more = line("sent", epoch=[1, 1], step=11, visit=11, to="u1", tag="t", real=True, units=1)
+    own = read([visit(10, "u1"), sent(11, "u1"), again, more])
+    seen = exposure.general([exposure.Observation({0: 1}, {name: 1.0}) for name in ("one noise", "another")])
+    assert own.contributions == 2
+    assert own.exposures(plan, ["u1"])["u1"] == (0.0, pytest.approx(seen[0]))
 
 
 @pytest.mark.parametrize(
