@@ -45,7 +45,7 @@ def test_sets_of_one_kind_have_one_moment_and_no_kind_is_left_out(task, kind, n,
 
 
 #: The triples of a Steiner system on 13 points that not every symmetry keeps: as a graph, triples that meet are peers.
-TRIPLES = "014 027 03c 05b 068 09a 125 138 169 17c 1ab 236 249 28a 2bc 347 35a 39b 458 46b 4ac 56c 579 67a 78b 89c"
+TRIPLES = "1ab 014 027 03c 05b 068 09a 125 138 169 17c 236 249 28a 2bc 347 35a 39b 458 46b 4ac 56c 579 67a 78b 89c"
 
 
 def test_users_of_one_colour_may_have_other_sets_of_three():
