@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from network_dp.accounting import composition, gaussian
+from network_dp.accounting.number_cache import kept
 from network_dp.errors import require
 
 Floats = NDArray[np.float64]
@@ -34,6 +35,7 @@ def step_deltas(losses: Floats, rate: float, mu: float) -> Floats:
     return np.where(losses >= 0, upper, -np.expm1(-size) + np.exp(-size) * upper)
 
 
+@kept
 def epsilon(n_users: int, n_steps: int, mu: float, delta: float, colluders: int = 1, known: float = 0.0) -> float:
     """Epsilon at `delta` of T steps; mu = Delta / sigma. Infinite if delta is below what the grid resolves.
 
