@@ -36,9 +36,16 @@ SMALLER = {
     "audit ring_sum --real --users 10 --runs 4": "audit --real ring_sum --users 4 --runs 1",
     "audit ring_sum": "audit ring_sum --runs 20000",
     "audit complete_sgd": "audit complete_sgd --runs 20000",
-    "reproduce fig2": "reproduce fig2 --quick",
+    "reproduce fig2": "reproduce fig1b --quick",  # all of them: tests/unit/simulator/figures
+    "reproduce all": "reproduce fig1b --quick",
     "reproduce walks": "reproduce walks --quick",
-    "reproduce all": "reproduce fig1a --quick",  # all of them: tests/unit/simulator/figures
+    "hypercube --users 16": "hypercube --users 8",
+    "ring-lattice --users 12": "ring-lattice --users 8",
+    "--users 50": "--users 12",
+    "--users 40": "--users 12",
+    "--users 2000 --steps 20000": "--users 200 --steps 2000",
+    "range(40)": "range(12)",
+    "seq 0 39": "seq 0 11",
     "--schedules 2000": "--schedules 20",
     "measure('audited', 2000,": "measure('audited', 50,",
     "/tmp/digits": "digits",
@@ -169,8 +176,8 @@ def play_page(page: str, folder: Path, shell: dict[str, str], given: str = "") -
     said = []
     for language, name, text in blocks(page):
         if language in ("sh", "python") and not name and played(text):
-            code = f"python - <<'END'\n{given}\n{text}\nEND" if language == "python" else smaller(text)
-            said.append(play(code, folder, shell))
+            code = f"python - <<'END'\n{given}\n{text}\nEND" if language == "python" else text
+            said.append(play(smaller(code), folder, shell))
         elif name:
             (folder / name).write_text(text)
     assert said
@@ -230,6 +237,7 @@ def test_three_laptops(shell: dict[str, str], tmp_path: Path) -> None:
             if not played(text):
                 continue
             carry(text, tmp_path)
+            text = smaller(text)
             names = FRIENDS if who == "everybody" else [who]
             scripts = [
                 text.replace("bert", name).replace("192.168.1.22", f"127.168.1.{FRIENDS[name]}")
