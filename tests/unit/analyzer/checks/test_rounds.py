@@ -21,6 +21,7 @@ from network_dp import view
 from network_dp.plan_reader import parse
 from network_dp.promise import usual_local_epsilon
 from tests.unit.analyzer.hidden_run import HiddenRun, LossyRun, values
+from tests.unit.analyzer.test_missing_evidence import convict_nobody
 
 
 def text(walk: str, task: str, users: int, noise: str = "sigma = 2.0\ngrid = 0.0009765625") -> str:
@@ -95,6 +96,25 @@ def _changed(source: Path, target: Path, user: str, change: Any) -> Path:
 
 def _first_visit(lines: list[dict[str, Any]]) -> dict[str, Any]:
     return next(line for line in lines if line["kind"] == "spoken" and line["cause"] in ("visit", "share"))
+
+
+def test_missing_evidence_of_an_honest_run_over_rounds_convicts_nobody(
+    hidden: Path, masked: Path, tmp_path: Path
+) -> None:
+    lossy = LossyRun(parse(text('path = "hidden"\nsteps = 60\nmin_live = 4', MEAN, 6)), values(6), 30)
+    lossy.run()
+    (tmp_path / "lossy").mkdir()
+    for number, run in enumerate((hidden, masked, lossy.write(tmp_path / "lossy"))):
+        convict_nobody(run, tmp_path / str(number), range(12))
+
+
+def test_labels_are_not_judged_by_logs_without_their_visits(hidden: Path, tmp_path: Path) -> None:
+    """A log that ends early shows fewer visits than its user made."""
+
+    def change(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        return lines[: lines.index(_first_visit(lines))]
+
+    assert statuses(_changed(hidden, tmp_path, "u1", change), is_user=False)["labels"] is Status.UNKNOWN
 
 
 def test_a_changed_contribution_is_found(hidden: Path, tmp_path: Path) -> None:
