@@ -7,12 +7,11 @@ absence made known. Logs of several users show the path, so they are not for use
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.stats import binom, chi2, norm
+from scipy.stats import binom, chi2
 
 from analyzer.checks import fresh, integrity, randomness, utility
 from analyzer.checks.alarms import FALSE_ALARM
@@ -104,7 +103,8 @@ def checks(run: Run, attended: Attended, privacy: Privacy, result: Utility) -> l
     found = [_attendance(run, attended), _cost(run, attended, privacy), _promise(run, privacy)]
     whole = len(attended.logs) == run.plan.n
     if run.plan.in_one_round:
-        return [*found, *([_shares(run, attended), _noise(run, attended)] if whole else [])]
+        shares = [_shares(run, attended), integrity.bounds_kept(run), *randomness.checks(run), *fresh.checks(run)]
+        return [*found, *(shares if whole else [])]
     if not whole:
         return [*found, *([_own_visits(run)] if len(attended.logs) == 1 else [])]
     return [
@@ -267,35 +267,4 @@ def _shares(run: Run, attended: Attended) -> Check:
         "THEORY.md#masked-sum",
         enough=run.shown and found,
         withheld=run.kept_back,
-    )
-
-
-def _noise(run: Run, attended: Attended) -> Check:
-    """Masked sum: every share's noise has the size of a share, and none comes twice."""
-    unit = value_unit(run.plan) / run.plan.unit_size
-    noises = [
-        record.fields["noise"]
-        for log in attended.logs.values()
-        for _, record in log.spoken
-        if record.fields.get("noise") is not None
-    ]
-    z = np.array([number * unit for noise in noises for number in noise])
-    square = float((z**2).sum())
-    p = 1.0
-    if len(z):
-        size = float(two_sided(chi2.cdf(square, len(z)), chi2.sf(square, len(z))))
-        centre = float(2 * norm.sf(abs(float(z.sum())) / math.sqrt(len(z))))
-        p = min(1.0, 2 * min(size, centre))
-    twice = len(noises) - len({tuple(noise) for noise in noises})
-    bad = p <= FALSE_ALARM or (twice > 0 and run.plan.task.dimension * math.log(run.plan.unit_size) > 8)
-    return Check(
-        id="noise",
-        title="Every share has its own noise, of the plan's size",
-        status=Status.FAIL if bad else Status.PASS if len(z) and run.shown else Status.UNKNOWN,
-        observed=f"p = {p:.3g} over {len(z)} numbers; {twice} noises used again",
-        bound=f"p > {FALSE_ALARM:g}, none again",
-        rule="Sum of squares by chi-square, mean by its Gaussian law.",
-        theory="THEORY.md#masked-sum, #noise-once",
-        number=p,
-        limit=FALSE_ALARM,
     )
