@@ -137,7 +137,8 @@ def measure(run: Run, given: Truth | None = None) -> Utility:
         if plan.in_one_round and estimate is not None:  # a total without a walk: its noise is the plan's
             off = None if truth is None else _off(np.array(estimate), truth)
             std = expected_error(plan)
-            return Utility(what, estimate, noise_std=std, sampling_std=0.0, truth=truth, truth_error=off)
+            remark = plan.task.remark([x / _factor(plan) for x in estimate])
+            return Utility(what, estimate, noise_std=std, sampling_std=0.0, truth=truth, truth_error=off, remark=remark)
         models = learning(run, given)
         graded = given is not None and bool(models) and not math.isnan(models[-1][2])
         return Utility(

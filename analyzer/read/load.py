@@ -161,11 +161,11 @@ def attended(plan: Plan, logs: Logs) -> dict[int, rounds.RoundsLog]:
 
 
 def _as_walk(plan: Plan, sources: Sequence[Source]) -> Callable[[int, Iterable[Numbered]], Iterable[Numbered]]:
-    """Logs of a hidden walk, told as those of a walk; a masked sum has none."""
+    """Logs of a hidden walk, told as those of a walk; of a masked sum, every share as what one visit adds."""
     if not plan.walk.anonymous:
         return lambda user, lines: lines
     if plan.in_one_round:
-        return lambda user, lines: ((number, record) for number, record in lines if record.kind not in rounds.KINDS)
+        return lambda user, lines: rounds.as_shares(plan.names[user], lines)
     read = {
         plan.index(source.header.fields["user"]): rounds.read(plan, list(records(source.path, [])))
         for source in sources

@@ -69,11 +69,13 @@ def _links(logs: Logs, covered: Extent) -> tuple[Ints, Findings, int, int]:
     same = np.zeros(len(handed), dtype=np.bool_)
     same[hits] = _agree(sents[found[hits]], visits[handed[hits]])
     got = visits[handed]
-    owed = covered.covers(got["sender"], got["epoch"], got["step"])
+    # Who said what a hidden walk's user opened is known from the speaker's line alone: it may be one that is missing.
+    unknown = got["sender"] == NOBODY
+    owed = np.where(unknown, logs.sealed, covered.covers(got["sender"], got["epoch"], got["step"]))
     wrong = ~same & (owed | (found != NOBODY))
     for visit in handed[wrong]:
         link[visit] = _explain(logs, int(visit), int(link[visit]), findings)
-    present = np.isin(got["sender"], np.fromiter(logs.files, dtype=np.int64))
+    present = unknown | np.isin(got["sender"], np.fromiter(logs.files, dtype=np.int64))
     return link, findings, int(np.count_nonzero(same | wrong)), int(np.count_nonzero(present & ~same & ~wrong))
 
 

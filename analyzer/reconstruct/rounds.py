@@ -208,3 +208,16 @@ def _visit(told: Told, user: int, line: int, record: Record) -> Iterator[tuple[i
     else:
         to = names[told.opener.get(key, user)]
         yield line, Record("sent", {**sent, "step": key[1], "to": to, "tag": _tag(key)})
+
+
+def as_shares(name: str, lines: Lines) -> Iterator[tuple[int, Record]]:
+    """One user's log of a masked sum: each share as what a visit adds to nothing, and keeps."""
+    for line, record in lines:
+        if record.kind == "spoken":
+            fields = record.fields
+            came = {key: fields.get(key) for key in ("epoch", "step", "visit", "time")}
+            yield line, Record("visit", {**came, "cause": "start", "from": None})
+            parts = {key: fields.get(key) for key in ("contribution", "noise", "sent")}
+            yield line, Record("sent", {**came, "to": name, "real": True, "units": 1, **parts})
+        elif record.kind not in KINDS:
+            yield line, record

@@ -37,6 +37,14 @@ TARGETS: tuple[Target, ...] = (
         schedules=True,
     ),
     Target(
+        "rounds",
+        ("node/protocols/rounds/*.py", "node/storage/rounds_records.py"),
+        (
+            ("tests/unit/node/protocols/rounds", "tests/unit/node/storage/test_rounds_records.py"),
+            ("tests/unit/simulator/test_rounds.py",),
+        ),
+    ),
+    Target(
         "storage",
         (
             "node/storage/journal.py",

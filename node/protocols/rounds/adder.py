@@ -6,7 +6,7 @@ import numpy as np
 
 from node.protocols.rounds import lives, masked
 from node.protocols.rounds.effects import Effect, Reply
-from node.protocols.rounds.hearing import hear, promise
+from node.protocols.rounds.hearing import believed, hear, promise
 from node.protocols.rounds.messages import Block, Call, Outcome
 from node.protocols.rounds.pads import LIFE_BYTES
 from node.protocols.rounds.speech import words
@@ -39,7 +39,8 @@ def _admitted(ctx: Context, state: State, peer: int, ticket: int, block: Block, 
     """It waits for the open round to end, or for the next one to begin."""
     before, adding, call = state.heard, state.adding, state.adding.call
     asked = call is not None and block.counter == call.counter and call.roll.get(peer) == block.life and block.data
-    one = Waiting(ticket, block.life, block.promised, block.accepted, block.data if asked else None, block.own)
+    promised, accepted = believed(state, block.promised), believed(state, block.accepted)
+    one = Waiting(ticket, block.life, promised, accepted, block.data if asked else None, block.own)
     waiting = {**adding.waiting, peer: one}
     until = inputs.now + ctx.block_s if adding.until is None else adding.until
     state = hear(ctx, state, block.news) if block.news else state

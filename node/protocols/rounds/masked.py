@@ -15,6 +15,7 @@ import numpy as np
 
 from node.protocols.rounds import view_lines, visit
 from node.protocols.rounds.effects import Compute, Log
+from node.protocols.rounds.hearing import believed
 from node.protocols.rounds.messages import Call
 from node.protocols.rounds.speech import Kind, Speech, encoded, size_of
 from node.protocols.rounds.state import COUNT_BYTES, COUNT_SHIFT, Context, Inputs, State, Step
@@ -48,9 +49,9 @@ def work(ctx: Context, state: State, inputs: Inputs) -> Step:
 
 
 def may_answer(ctx: Context, state: State, call: Call) -> bool:
-    """Is there a value, an attempt left, and no promise above this one?"""
+    """Is there a value, an attempt left, and no promise above this one, which honest users can have come to?"""
     ready = state.contribution is not None and state.durable.visits < ctx.attempts
-    return ready and state.durable.promised < call.counter and not state.durable.rejoined
+    return ready and state.durable.promised < believed(state, call.counter) and not state.durable.rejoined
 
 
 def share(ctx: Context, state: State, call: Call, inputs: Inputs) -> tuple[State, bytes, Log]:

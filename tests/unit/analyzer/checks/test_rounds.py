@@ -21,6 +21,7 @@ from network_dp import view
 from network_dp.plan_reader import parse
 from network_dp.promise import usual_local_epsilon
 from tests.unit.analyzer.hidden_run import HiddenRun, LossyRun, values
+from tests.unit.analyzer.test_missing_evidence import convict_nobody
 
 
 def text(walk: str, task: str, users: int, noise: str = "sigma = 2.0\ngrid = 0.0009765625") -> str:
@@ -95,6 +96,25 @@ def _changed(source: Path, target: Path, user: str, change: Any) -> Path:
 
 def _first_visit(lines: list[dict[str, Any]]) -> dict[str, Any]:
     return next(line for line in lines if line["kind"] == "spoken" and line["cause"] in ("visit", "share"))
+
+
+def test_missing_evidence_of_an_honest_run_over_rounds_convicts_nobody(
+    hidden: Path, masked: Path, tmp_path: Path
+) -> None:
+    lossy = LossyRun(parse(text('path = "hidden"\nsteps = 60\nmin_live = 4', MEAN, 6)), values(6), 30)
+    lossy.run()
+    (tmp_path / "lossy").mkdir()
+    for number, run in enumerate((hidden, masked, lossy.write(tmp_path / "lossy"))):
+        convict_nobody(run, tmp_path / str(number), range(12))
+
+
+def test_labels_are_not_judged_by_logs_without_their_visits(hidden: Path, tmp_path: Path) -> None:
+    """A log that ends early shows fewer visits than its user made."""
+
+    def change(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        return lines[: lines.index(_first_visit(lines))]
+
+    assert statuses(_changed(hidden, tmp_path, "u1", change), is_user=False)["labels"] is Status.UNKNOWN
 
 
 def test_a_changed_contribution_is_found(hidden: Path, tmp_path: Path) -> None:
@@ -292,6 +312,52 @@ def test_a_masked_sum_passes_and_a_changed_share_is_found(masked: Path, tmp_path
     assert statuses(_changed(masked, tmp_path / "x", "u1", change))["conservation"] is Status.FAIL
 
 
+def _with_noises(run: Path, folder: Path, noises: dict[str, Any]) -> Path:
+    """The run with other noises, whose shares and result fit them."""
+    change = {}
+    for log in sorted((run / "users").glob("*/state/view.jsonl")):
+        share = _first_visit([json.loads(line) for line in log.read_text().splitlines()])
+        change[log.parts[-3]] = [int(x) for x in noises.get(log.parts[-3], share["noise"])]
+    total: list[int] = []
+
+    def fitted(name: str) -> Any:
+        def edit(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
+            share = _first_visit(lines)
+            share["noise"] = change[name]
+            share["sent"] = [a + b for a, b in zip(share["contribution"], share["noise"], strict=True)]
+            total[:] = [a + b for a, b in zip(total or [0] * len(share["sent"]), share["sent"], strict=True)]
+            return lines
+
+        return edit
+
+    def end(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        next(line for line in lines if line["kind"] == "result")["value"] = total
+        return lines
+
+    for number, name in enumerate(sorted(change)):
+        run = _changed(run, folder / f"share-{number}", name, fitted(name))
+    for number, name in enumerate(sorted(change)):
+        run = _changed(run, folder / f"end-{number}", name, end)
+    return run
+
+
+def test_no_noise_of_a_masked_sum_is_missing_taken_back_or_used_twice(tmp_path: Path) -> None:
+    """Every share is tested by itself and against all others, as every visit of a walk."""
+    wide = HiddenRun(parse(text('protocol = "masked_sum"', f"{MEAN}\ndimension = 100", 6)), values(6, 100))
+    wide.run()
+    (tmp_path / "wide").mkdir()
+    run = wide.write(tmp_path / "wide")
+    theirs = _first_visit([json.loads(line) for line in own_log(run, 2).read_text().splitlines()])["noise"]
+    lies = {"missing": [0] * 100, "taken back": [-x for x in theirs], "used twice": theirs}
+    lies["half taken back"] = [-x // 2 for x in theirs]
+    honest = statuses(_with_noises(run, tmp_path / "honest", {}))
+    assert {honest[id] for id in ("conservation", "bounds", "noise", "fresh")} == {Status.PASS}
+    for what, noise in lies.items():
+        found = statuses(_with_noises(run, tmp_path / what, {"u1": noise}))
+        assert found["conservation"] is Status.PASS
+        assert Status.FAIL in (found["noise"], found["fresh"]), what
+
+
 def test_a_noise_of_another_size_is_found(masked: Path, tmp_path: Path) -> None:
     def change(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
         share = _first_visit(lines)
@@ -300,3 +366,11 @@ def test_a_noise_of_another_size_is_found(masked: Path, tmp_path: Path) -> None:
         return lines
 
     assert statuses(_changed(masked, tmp_path, "u1", change))["noise"] is Status.FAIL
+
+
+def test_a_masked_sum_outside_the_public_bounds_is_remarked_on(masked: Path, tmp_path: Path) -> None:
+    (honest,) = analyze_runs([masked]).runs
+    estimate = honest.utility.estimate
+    assert estimate is not None and (honest.utility.remark is not None) == (not 0 <= estimate[0] <= 1)
+    (analysis,) = analyze_runs([_with_noises(masked, tmp_path, {"u1": [40960]})]).runs
+    assert "outside" in (analysis.utility.remark or "")

@@ -33,7 +33,7 @@ from node.protocols.walk.messages import (
 from node.protocols.walk.values import NO_HOP, Hop
 from node.transport.codec import WireError
 from node.transport.envelope import BODY_BYTES_MAX, MOST_REMEMBERED, Seen, check_path, way
-from node.transport.relay import Relay
+from node.transport.relay import LONGEST_WAIT, MOST_PASSED_AT_ONCE, Relay
 from node.transport.server import PeerService
 from node.transport.service import HealthService, start_server
 from node.wire.v1 import relay_pb2 as pb
@@ -53,6 +53,8 @@ class Town:
     minds: list[Recorder] = field(default_factory=list)
     passed: list[tuple[int, int, bytes]] = field(default_factory=list)
     down: set[int] = field(default_factory=set)
+    silent: asyncio.Event | None = None  # while it is not set, nobody that is asked says anything
+    waits: list[float] = field(default_factory=list)  # for how long answers are waited for
     tamper: Tamper = lambda sender, receiver, data: data
     forge: Tamper = lambda sender, receiver, data: data  # of what is answered
 
@@ -79,6 +81,9 @@ class Wire:
         town = self.town
         assert peer in CYCLE[self.me], "a connection that is not in the graph"
         town.passed.append((self.me, peer, message))
+        town.waits.append(timeout_s)
+        if town.silent is not None:
+            await town.silent.wait()
         if peer in town.down:
             return None
         try:
@@ -214,6 +219,31 @@ def test_envelopes_outside_the_contract_are_refused_before_anything_is_done(run:
     with pytest.raises(WireError):
         asyncio.run(town.relays[1].passed(0, b"\xff", 1.0))
     assert town.passed == []
+
+
+def test_a_relay_waits_for_a_bounded_time_whatever_the_sender_asks_for(run: Path) -> None:
+    town = Town(run)
+    envelope = pb.Envelope(path=[0, 1, 2], at=1, nonce=b"n" * 16, body=b"", signature=b"").SerializeToString()
+    asyncio.run(town.relays[1].passed(0, envelope, 1e9))
+    timing = bundle(run, 1).public.plan.timing
+    assert town.waits[0] <= LONGEST_WAIT * (timing.handoff_timeout_s + 1.0)
+
+
+def test_a_relay_keeps_a_bounded_number_of_messages_that_wait(run: Path) -> None:
+    """One more is told at once that the way is broken here; when the others are answered there is room again."""
+    town = Town(run)
+    envelope = pb.Envelope(path=[0, 1, 2], at=1, nonce=b"n" * 16, body=b"", signature=b"").SerializeToString()
+
+    async def work() -> None:
+        town.silent, relay = asyncio.Event(), town.relays[1]
+        waiting = [asyncio.ensure_future(relay.passed(0, envelope, 1.0)) for _ in range(MOST_PASSED_AT_ONCE)]
+        await asyncio.sleep(0)
+        assert (await relay.passed(0, envelope, 1.0)).broken == 1 and len(town.passed) == MOST_PASSED_AT_ONCE
+        town.silent.set()
+        await asyncio.gather(*waiting)
+        assert (await relay.passed(0, envelope, 1.0)).broken == 2
+
+    asyncio.run(work())
 
 
 @pytest.mark.parametrize(

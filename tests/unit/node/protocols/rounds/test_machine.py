@@ -28,6 +28,7 @@ from node.protocols.rounds.effects import (
     Tick,
     Turn,
 )
+from node.protocols.rounds.labels import opened
 from node.protocols.rounds.lives import table
 from node.protocols.rounds.messages import Answer, Batch, Block, Call, Outcome, Request, Shuffle, Taken, Want
 from node.protocols.rounds.speech import Kind, Speech, encoded, size_of
@@ -254,6 +255,17 @@ def test_a_stale_computation_is_not_used() -> None:
     assert state.contribution is not None
 
 
+def test_the_adder_hands_a_finished_batch_on_once() -> None:
+    ctx = user(0)
+    batch = Batch(1, 0, tuple(range(USERS)), 0, ctx.shufflers, (opened(PUBLIC),) * STEPS)
+    state = begun(ctx)._replace(call=Call(0, 1, dict.fromkeys(range(USERS), bytes(16))))
+    for ticket in (1, 2):
+        state, _ = machine.step(ctx, state, Received(2, ticket, Shuffle(batch)), INPUTS)
+        assert state.adding.batches == (batch,)
+    passed_on = begun(ctx)._replace(call=state.call, adder=3)
+    assert not machine.step(ctx, passed_on, Received(2, 1, Shuffle(batch)), INPUTS)[0].adding.batches
+
+
 def called(ctx: Context, state: State, counter: int) -> State:
     """Its value is there, and the adder asks for a block."""
     roll = {user: state.life if user == ctx.me else bytes(16) for user in range(USERS)}
@@ -277,9 +289,9 @@ def test_every_share_is_counted_and_promised_before_it_leaves_and_the_last_one_e
     assert not any(isinstance(effect, Send) for effect in effects)
 
 
-def test_a_share_is_refused_to_an_attempt_below_a_promise_and_by_a_user_without_memory() -> None:
+def test_a_share_is_refused_below_a_promise_beyond_the_attempts_and_by_a_user_without_memory() -> None:
     ctx = replace(context(1, PRIVATE[1], PUBLIC, 3, 2, 1, True), attempts=9)
-    for durable in (Durable(promised=9), Durable(rejoined=True)):
+    for durable in (Durable(promised=9), Durable(rejoined=True), Durable(accepted=1, result=RESULT, visits=9)):
         state, effects = machine.step(ctx, called(ctx, begun(ctx, durable), 5), Tick(), INPUTS)
         (sent,) = [effect.request for effect in effects if isinstance(effect, Send)]
         assert isinstance(sent, Block) and not sent.data
