@@ -75,6 +75,7 @@ def test_bounds_of_all_pairs_are_never_below_every_path_listed(name, weights):
                     assert np.all(at_once >= exact[[others.index(u) for u in targets]])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("released", [False, True])
 @pytest.mark.parametrize("task", ["sum", "sgd"])
 def test_the_bound_of_the_worst_pair_is_close_and_keeps_its_promise(task, released):
@@ -91,6 +92,7 @@ def test_the_bound_of_the_worst_pair_is_close_and_keeps_its_promise(task, releas
     assert exact.worst(noise, 1.0, 1e-5).epsilon <= 2.0 < exact.worst(noise / 1.25, 1.0, 1e-5).epsilon
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("task", "sigma"), [("sum", 2.0), ("sgd", 10.0)])
 def test_a_walk_too_short_to_reach_everybody_hides_no_pair(task, sigma):
     """Where a rate bounds nothing for want of digits another must."""

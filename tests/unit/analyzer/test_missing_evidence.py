@@ -154,6 +154,7 @@ def test_missing_evidence_of_many_simulated_disasters_convicts_nobody(tmp_path, 
         convict_nobody(tmp_path / str(seed), tmp_path / f"shown-{seed}", range(1000 * seed, 1000 * seed + 25))
 
 
+@pytest.mark.slow
 def test_one_log_alone_convicts_nobody_wherever_it_is_cut(tmp_path):
     """Every user of every kind of run, the finisher and one that was visited once included."""
     texts = {**PLANS, "short ring": plan_text("ring", 5, 1), "short walk": plan_text(n=6, length=5)}

@@ -32,6 +32,7 @@ def calibrated(plan: Plan) -> Plan:
     return plan if plan.noise.calibrated else replace(plan, noise=calibrated_noise(plan))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("file", SHIPPED, ids=lambda file: file.stem)
 def test_every_shipped_plan_gives_an_answer_at_an_epsilon_people_accept(file: Path) -> None:
     plan = load(file)
@@ -52,6 +53,7 @@ def test_the_defaults_of_plan_new_give_an_answer(task: str) -> None:
     assert (found is not None and not found.noise and "an answer" in found.sentence) or plan.task.classifies
 
 
+@pytest.mark.slow
 def test_the_demo_makes_its_point() -> None:
     """At the same epsilon our error is at most 2/5 of local DP's; of either model 9 of 10 runs are far better than
     local DP's average, and hiding the path saves most steps."""

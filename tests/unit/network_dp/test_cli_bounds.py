@@ -34,6 +34,7 @@ def test_json_holds_the_valid_bound(call):
     assert found == pytest.approx(bounds.network_epsilon("sgd", 50, 400, 3.0, 2.0, 1e-6, released=True, colluders=2))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("users", "steps", "sigma"), [(50, 1500, 7.47), (200, 4000, 3.50)])
 def test_the_noise_that_a_hidden_path_needs_for_an_epsilon_of_one(call, users, steps, sigma):
     """Of 2000 users, which takes longer: tests/paper/test_hidden_table.py."""

@@ -98,6 +98,7 @@ def test_what_else_an_epsilon_buys_is_shown_in_the_right_order() -> None:
     assert min(models, key=lambda one: one.value).name == "local DP"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("path", "other"), [("known", "hidden"), ("hidden", "known")])
 def test_a_model_is_shown_with_its_path_known_and_hidden(path: str, other: str) -> None:
     plan = plan_of(100, {**complete(300), "path": path}, {"kind": "sgd", "features": 8}, epsilon=1.0)

@@ -38,6 +38,7 @@ def checks(folder: Path) -> dict[str, Check]:
     return {check.id: check for check in analysis.checks}
 
 
+@pytest.mark.slow
 def test_an_honest_walk_among_peers_passes_every_check(tmp_path: Path) -> None:
     write_run(tmp_path, graph_text(), 1, Faults(choose=by_weights()))
     found = checks(tmp_path)
@@ -45,6 +46,7 @@ def test_an_honest_walk_among_peers_passes_every_check(tmp_path: Path) -> None:
     assert "weights" in found["uniform"].title and "peer to peer" in found["order"].title
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("start", [0, 20])
 def test_honest_walks_raise_no_alarm(tmp_path: Path, start: int) -> None:
     for seed in range(start, start + 20):
@@ -61,6 +63,7 @@ def _prefers(rng: np.random.Generator, holder: int, n: int) -> int:
     return 2 if holder == 1 else by_weights()(rng, holder, n)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("choose", [_uniform_over_peers, _prefers, by_weights("simple")], ids=["even", "2", "simple"])
 def test_draws_that_do_not_follow_the_weights_fail(tmp_path: Path, choose) -> None:
     write_run(tmp_path, graph_text(900), 1, Faults(choose=choose))

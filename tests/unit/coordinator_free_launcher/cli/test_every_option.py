@@ -139,6 +139,7 @@ def _done(*words: str) -> None:
     assert done.exit_code == 0, done.output
 
 
+@pytest.mark.slow
 def test_whatever_is_typed_ends_in_a_sentence(
     prepared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
