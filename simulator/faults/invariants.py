@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from network_dp import view
+from node.protocols.effects import Finished, Persist, Reply, Send
 from node.protocols.walk.digests import digest
-from node.protocols.walk.effects import Finished, Persist, Reply, Send
 from node.protocols.walk.messages import (
     Accepted,
     Answer,

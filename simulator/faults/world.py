@@ -11,14 +11,9 @@ from collections.abc import Callable
 import node.storage.in_step as in_step
 from network_dp import view
 from node.noise import SeededSource
-from node.protocols.walk import exits, machine
-from node.protocols.walk.effects import (
+from node.protocols.effects import (
     Answered,
     Begin,
-    Compute,
-    Computed,
-    Effect,
-    Event,
     Finished,
     Log,
     Persist,
@@ -31,6 +26,9 @@ from node.protocols.walk.effects import (
     StreamClosed,
     Tick,
 )
+from node.protocols.exits import OLD_DISK, STALLED
+from node.protocols.walk import machine
+from node.protocols.walk.effects import Compute, Computed, Effect, Event
 from node.protocols.walk.messages import Answer, Handoff, Offer, Request
 from node.protocols.walk.state import Context, Durable, Inputs, State
 from node.protocols.walk.values import Epoch
@@ -401,12 +399,12 @@ class World(VirtualTime):
     def _stop(self, user: int, process: Process, code: int) -> None:
         self._hang_up(user)
         process.exit_code = code
-        if code == exits.OLD_DISK:
+        if code == OLD_DISK:
             process.rejoin = True
             process.told.clear()
             self.checks.evidence.eras[user] += 1
             self.at(self.now + 1.0, self.start, user)
-        elif code == exits.STALLED:
+        elif code == STALLED:
             self.at(self.now + 5.0, self.start, user)
 
     def _set_timer(self, user: int) -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from node.protocols.effects import Log, Note, Received, Reply
 from node.protocols.walk import delivery, facts, leases, questions, trust, visit
-from node.protocols.walk.effects import Effect, Log, Note, Received, Reply
+from node.protocols.walk.effects import Effect
 from node.protocols.walk.messages import Accepted, Already, Declined, Granted, Handoff, Offer, Refused, Why
 from node.protocols.walk.state import Context, Grant, Inputs, Phase, Planned, State, Step, without
 from node.protocols.walk.values import Epoch, Hop, TokenError, hop_tag

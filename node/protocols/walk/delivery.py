@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from node.protocols.walk.effects import Log
+from node.protocols.effects import Log
 from node.protocols.walk.state import Context, Inputs, Phase, Planned, State, Step
 from node.protocols.walk.values import Hop
 from node.protocols.walk.view_lines import accepted_line

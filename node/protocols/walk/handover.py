@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from node.protocols.walk import delivery, exits, leases, questions, results, visit
-from node.protocols.walk.effects import Answered, Computed, Effect, Log, Note, Send, Stop, StreamClosed, Tick
+from node.protocols.effects import Answered, Log, Note, Send, Stop, StreamClosed, Tick
+from node.protocols.exits import STALLED
+from node.protocols.walk import delivery, leases, questions, results, visit
+from node.protocols.walk.effects import Computed, Effect
 from node.protocols.walk.messages import Accepted, Declined, Granted, Handoff, Offer, Refused, Why
 from node.protocols.walk.routing import can_go_on, live
 from node.protocols.walk.state import (
@@ -56,7 +58,7 @@ def stall(ctx: Context, state: State, inputs: Inputs) -> Step:
     text += ", ".join(ctx.names[user] for user in range(ctx.n) if user not in alive)
     state = state._replace(phase=Phase.STALLED)
     if inputs.now - since > ctx.timing.stall_timeout_s:
-        return state, [Stop(exits.STALLED, text + ". Start them, then start this user again.")]
+        return state, [Stop(STALLED, text + ". Start them, then start this user again.")]
     down = {user: FOREVER for user in range(ctx.n) if user not in alive}  # until they answer, not until time passes
     state = state._replace(stalled_since=since, retry_at=inputs.now + ctx.timing.retry_max_s, down=down)
     return state, [Note("error", text)]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from node.protocols.effects import Log
 from node.protocols.walk import routing, visit
-from node.protocols.walk.effects import Log
 from node.protocols.walk.routing import Route
 from node.protocols.walk.state import Arrived, Context, Ended, Entry, Inputs, Mixed, Planned, State, Step
 from node.protocols.walk.values import NO_HOP, Epoch, Hop, Token

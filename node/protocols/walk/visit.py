@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from node.protocols.effects import Log
 from node.protocols.walk import routing
 from node.protocols.walk.digests import LONG_BYTES
-from node.protocols.walk.effects import Compute, Log
+from node.protocols.walk.effects import Compute
 from node.protocols.walk.routing import Route
 from node.protocols.walk.state import (
     FINISH,

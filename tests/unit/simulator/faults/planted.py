@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from node.protocols.effects import Answered, Persist, Received
 from node.protocols.walk import arrival, handover, issue, machine, routing, visit
-from node.protocols.walk.effects import Answered, Persist, Received
 from node.protocols.walk.messages import Granted, Handoff, Offer, Why
 from node.protocols.walk.routing import Route
 from node.protocols.walk.state import FINISH, Arrived, Context, Grant, Inputs, Mixed, Phase, Planned, State, Step, Watch

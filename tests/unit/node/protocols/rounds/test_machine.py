@@ -12,22 +12,9 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from node.noise import SystemSource
 from node.protocols import exits
+from node.protocols.effects import Answered, Begin, Finished, Persist, PersistFailed, Received, Reply, Send, Stop, Tick
 from node.protocols.rounds import machine
-from node.protocols.rounds.effects import (
-    Answered,
-    Begin,
-    Computed,
-    Event,
-    Finished,
-    Persist,
-    PersistFailed,
-    Received,
-    Reply,
-    Send,
-    Stop,
-    Tick,
-    Turn,
-)
+from node.protocols.rounds.effects import Computed, Event, Turn
 from node.protocols.rounds.lives import table
 from node.protocols.rounds.messages import Answer, Batch, Block, Call, Outcome, Request, Shuffle, Taken, Want
 from node.protocols.rounds.speech import Kind, Speech, encoded, size_of
