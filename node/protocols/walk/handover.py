@@ -183,9 +183,8 @@ def _elsewhere(ctx: Context, state: State, inputs: Inputs) -> Step:
 
 
 def _back_off(ctx: Context, state: State, inputs: Inputs) -> float:
-    """Exponential back-off with jitter, bounded."""
-    ceiling = min(ctx.timing.retry_max_s, ctx.timing.retry_base_s * 2.0 ** min(state.tries, 16))
-    return inputs.now + ceiling * (0.5 + 0.5 * inputs.dice.unit())
+    """When to try again, with jitter."""
+    return inputs.now + ctx.timing.back_off_s(state.tries) * (0.5 + 0.5 * inputs.dice.unit())
 
 
 # ---- answers of the next user --------------------------------------------------------------------------------

@@ -71,8 +71,7 @@ def on_published(ctx: Context, state: State, event: Answered[Publish, Published]
 
 
 def _back_off(ctx: Context, state: State, inputs: Inputs) -> State:
-    wait_s = min(ctx.timing.retry_max_s, ctx.timing.retry_base_s * 2.0 ** min(state.tries, 16))
-    return state._replace(tries=state.tries + 1, retry_at=inputs.now + wait_s)
+    return state._replace(tries=state.tries + 1, retry_at=inputs.now + ctx.timing.back_off_s(state.tries))
 
 
 def _finalise(ctx: Context, state: State, inputs: Inputs) -> Step:

@@ -46,8 +46,7 @@ def _wait_for_more(ctx: Context, state: State, missing: frozenset[int], needed: 
     if state.durable.custody is not None and inputs.now - since > ctx.timing.stall_timeout_s:
         text = f"{1 + len(state.heard)} users alive, {needed} needed; keeping the token. Not answering: {names}"
         return state, [Stop(STALLED, text + ". Start them, then start this user again.")]
-    wait_s = min(ctx.timing.retry_max_s, ctx.timing.retry_base_s * 2.0 ** min(state.tries, 16))
-    wait_s *= 1.0 + inputs.dice.unit()
+    wait_s = ctx.timing.back_off_s(state.tries) * (1.0 + inputs.dice.unit())
     state = state._replace(tries=state.tries + 1, retry_at=inputs.now + wait_s, stalled_since=since)
     return state, [Note("info", f"waiting for {len(missing)} users: {names}")]
 
