@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from node.protocols.effects import Log
@@ -17,8 +16,9 @@ def delivered(ctx: Context, state: State, inputs: Inputs, **changes: Any) -> Ste
     """The receiver has it, now or since before: this user is free, and watches."""
     custody = state.durable.custody
     assert isinstance(custody, Planned)
+    given = {**state.durable.given, custody.next: custody.out_hop}
     state = state._replace(
-        durable=state.durable._replace(given=given(state)),
+        durable=state.durable._replace(given=given),
         phase=Phase.IDLE,
         draft=None,
         handed=True,
@@ -31,13 +31,6 @@ def delivered(ctx: Context, state: State, inputs: Inputs, **changes: Any) -> Ste
         **changes,
     )
     return state, [Log(accepted_line(ctx, custody, inputs))]
-
-
-def given(state: State) -> Mapping[int, Hop]:
-    """What peers have acknowledged, once the last token is."""
-    custody = state.durable.custody
-    assert isinstance(custody, Planned)
-    return {**state.durable.given, custody.next: custody.out_hop}
 
 
 def arrived_elsewhere(state: State, hop: Hop) -> bool:

@@ -110,22 +110,9 @@ def _hop_to_self(ctx: Context, state: State, inputs: Inputs) -> Step:
         state = state._replace(phase=Phase.ROUTING, handed=True, retry_at=inputs.now)
         return state, [Log(custody.sent.line)]
     token = visit.read_token(ctx, custody.out)
-    return visit.open_visit(
-        ctx,
-        state,
-        custody.out_hop,
-        token,
-        inputs,
-        cause="handoff",
-        sender=ctx.me,
-        tag=hop_tag(custody.key, ctx.run_id, custody.out_hop, custody.out_digest),
-        raw=custody.out,
-        raw_digest=custody.out_digest,
-        news=leases.renewed(ctx, inputs),
-        high_water=custody.out_hop,
-        high_water_digest=custody.out_digest,
-        high_water_from=ctx.me,
-    )
+    tag = hop_tag(custody.key, ctx.run_id, custody.out_hop, custody.out_digest)
+    incoming = visit.Incoming(custody.out_hop, token, custody.out, custody.out_digest, "handoff", ctx.me, tag)
+    return visit.open_visit(ctx, state, incoming, inputs, leases.renewed(ctx, inputs))
 
 
 # ---- time, and a task that is done ---------------------------------------------------------------------------
