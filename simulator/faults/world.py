@@ -219,7 +219,8 @@ class World(VirtualTime):
                 self.at(self.now, self.start, index)
         self.at(self.now + RELAUNCH_S, self._relaunch)
 
-    def _strike(self, user: int, effect: Effect) -> None:
+    def _strike(self, effect: Effect) -> None:
+        """Dies just before this effect, where the schedule says so."""
         body: object = effect
         if isinstance(effect, Send):
             body = effect.request
@@ -327,7 +328,7 @@ class World(VirtualTime):
         try:
             for effect in effects:
                 if self._kills:
-                    self._strike(user, effect)
+                    self._strike(effect)
                 if not isinstance(effect, Log | Persist):
                     process.log.flush()
                 self._carry_out(user, process, effect, state)
@@ -354,7 +355,7 @@ class World(VirtualTime):
                 assert process.state is not None
                 in_step.write(disk, process.log, effect, state, process.state)
                 process.sizes.append(process.log.size)
-                self.checks.persisted(process.ctx, before, disk.durable, effect, process.state)
+                self.checks.persisted(process.ctx, before, disk.durable, process.state)
             case Log(line):
                 process.log.append(line)
                 self._read(user, process, line)
@@ -363,7 +364,7 @@ class World(VirtualTime):
                 self._send(user, process, effect)
             case Reply(ticket, answer):
                 call = self._tickets.pop(ticket)
-                self.checks.replying(process.ctx, disk.durable, call.sender, call.request, effect)
+                self.checks.replying(process.ctx, disk.durable, call.request, answer)
                 self._reply(user, call, answer)
             case Compute(payload, number, visit):
                 result = process.ctx.worker.contribute(payload, number)
