@@ -14,7 +14,7 @@ from typing import Literal
 
 from network_dp.accounting import gaussian, profile
 from network_dp.accounting.moments import EXACT_STEPS, RECURSION_STEPS, Law, Task, log_moment
-from network_dp.errors import require, require_whole
+from network_dp.errors import require, require_noise, require_share, require_whole
 
 Path = Literal["known", "hidden"]
 Accountant = Literal["tightest", "renyi"]  # renyi: of any length in a second, and with more noise
@@ -90,8 +90,8 @@ def network_bound(
     contributions do not depend on the user's own visit count (so `cap` is refused).
     """
     law = Law(task, n_users, n_steps, colluders, released)
-    require(sigma >= 0 and sensitivity >= 0, f"sigma and sensitivity must be >= 0, got {sigma} and {sensitivity}")
-    require(0 < delta < 1, f"delta must lie strictly between 0 and 1, got {delta}")
+    require_noise(sigma, sensitivity)
+    require_share("delta", delta)
     if cap is not None:
         require_whole("cap", cap)
     require(path in ("known", "hidden"), f'path must be "known" or "hidden", got {path!r}')
@@ -195,7 +195,7 @@ def exposure_epsilon(exposure: float, sigma: float, sensitivity: float, delta: f
 
 
 def _gaussian_epsilon(exposure: float, sigma: float, sensitivity: float, delta: float) -> float:
-    require(sigma >= 0 and sensitivity >= 0, f"sigma and sensitivity must be >= 0, got {sigma} and {sensitivity}")
+    require_noise(sigma, sensitivity)
     if exposure == 0 or sensitivity == 0:
         return gaussian.epsilon(0.0, delta)
     return gaussian.epsilon(math.sqrt(exposure) * sensitivity / sigma if sigma > 0 else math.inf, delta)
@@ -207,7 +207,7 @@ def visits(n_users: int, n_steps: int, delta_hat: float) -> int:
 
     require_whole("n_users", n_users, 1)
     require_whole("n_steps", n_steps)
-    require(0 < delta_hat < 1, f"delta_hat must lie strictly between 0 and 1, got {delta_hat}")
+    require_share("delta_hat", delta_hat)
     low, high = -1, n_steps  # P(X > low) > delta_hat >= P(X > high)
     while high - low > 1:
         middle = (low + high) // 2

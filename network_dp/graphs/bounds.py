@@ -19,7 +19,7 @@ from network_dp.accounting import gaussian
 from network_dp.accounting.bounds import GREATEST_MU, GRID, LEAST_MU, order_above_one
 from network_dp.accounting.moments import Task
 from network_dp.accounting.search import descend, least
-from network_dp.errors import require, require_whole
+from network_dp.errors import require, require_target, require_whole
 from network_dp.graph_walk import HIGHEST, LOWEST
 from network_dp.graphs.circle import applies
 from network_dp.graphs.growth import Growth
@@ -86,9 +86,7 @@ class Bounds:
 
     def sigma(self, epsilon: float, sensitivity: float, delta: float, distance: int = 1) -> float:
         """Noise, rounded up, with which no pair that far apart loses more than `epsilon`."""
-        require(0 < epsilon < math.inf, f"epsilon must be positive and finite, got {epsilon}")
-        require(0 < delta < 1, f"delta must lie strictly between 0 and 1, got {delta}")
-        require(0 < sensitivity < math.inf, f"sensitivity must be positive and finite, got {sensitivity}")
+        require_target(epsilon, delta, sensitivity)
         check_distance(distance, self.distances)
         start = gaussian.sigma(epsilon, delta, sensitivity)
         guess = least(lambda sigma: self._tried(self._mu(sigma, sensitivity), delta, distance)[0], epsilon, start)
