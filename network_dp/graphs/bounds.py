@@ -57,8 +57,8 @@ class Bounds:
     def pair(self, target: int, observer: int, sigma: float, sensitivity: float, delta: float) -> float:
         """epsilon(target -> observer) at `delta`, by itself and not by bounds: minutes for thousands of users."""
         task, n_steps, released = self._walk
-        return graph_walk.epsilon(
-            task, *self._law, target, [observer], n_steps, sigma, sensitivity, delta, released=released
+        return graph_walk.prepare(task, *self._law, target, [observer], n_steps, released).epsilon(
+            sigma, sensitivity, delta
         )
 
     def worst(
