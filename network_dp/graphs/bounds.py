@@ -67,7 +67,7 @@ class Bounds:
         """The pair with the largest bound, of those at least `distance` hops apart: no other loses more."""
         check_distance(distance, self.distances)
         mu = self._mu(sigma, sensitivity)
-        index = self._best_index(mu, delta, distance)
+        _, index = self._tried(mu, delta, distance)
         found = self._at(index, mu, delta, distance, progress)
         while found.epsilon == math.inf and index > LOWEST:
             index -= _STEP
@@ -167,6 +167,3 @@ class Bounds:
 
         index = descend(at, 0, LOWEST, HIGHEST)
         return at(index), index
-
-    def _best_index(self, mu: float, delta: float, distance: int) -> int:
-        return self._tried(mu, delta, distance)[1]
