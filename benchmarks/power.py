@@ -32,7 +32,6 @@ from analyzer.verdict import Status
 from benchmarks.generated_logs import GRID, HISTOGRAM, SGD, Faults, plan_text, write_run
 from benchmarks.simulated_logs import write_disaster
 
-Cheat = Callable[[float], Faults]
 SIZES: Final = (5, 20, 50, 200)  # visits per user
 LAPLACE: Final = f'mechanism = "laplace"\nscale = 2.0\n{GRID}'
 

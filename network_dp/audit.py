@@ -17,7 +17,7 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from network_dp.errors import require, require_whole
+from network_dp.errors import require, require_share, require_whole
 from network_dp.noise_rule import cover_elements
 
 Floats = NDArray[np.float64]
@@ -73,7 +73,7 @@ def run(
     require_whole("n_runs", n_runs, 100)
     require_whole("n_users", n_users, 2)
     require_whole("length", length, 1)
-    require(0 < confidence < 1, f"confidence must lie strictly between 0 and 1, got {confidence}")
+    require_share("confidence", confidence)
     require(sigma > 0, f"sigma must be positive, got {sigma}")
     rng = np.random.default_rng(seed)
     if algorithm == "ring_sum":

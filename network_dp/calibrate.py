@@ -14,7 +14,7 @@ from network_dp.accounting import bounds, gaussian
 from network_dp.accounting.bounds import Accountant
 from network_dp.accounting.moments import Task
 from network_dp.accounting.search import least as least
-from network_dp.errors import AccountingError, PlanError, UnreachableError, require, require_whole
+from network_dp.errors import AccountingError, PlanError, UnreachableError, require, require_target, require_whole
 from network_dp.plan import Noise, Plan
 from network_dp.promise import DISCRETE_INFLATION, most_contributions, promised_epsilon
 
@@ -48,7 +48,7 @@ def sigma(
     (`cap` and, on a ring, `n_rounds` are accepted for it). privacy="network": the ring needs `n_rounds`, the complete
     graph `n_users` (the least number alive) and `n_steps`. `reissues`: how often a ring may take its token up again.
     """
-    _check_target(epsilon, delta, sensitivity)
+    require_target(epsilon, delta, sensitivity)
     aim = delta / DISCRETE_INFLATION
     if privacy == "local":
         count = next((k for k in (n_contributions, cap, n_rounds) if k is not None), None)
@@ -91,7 +91,7 @@ def steps(
     """The largest number of steps T on the complete graph that stays (epsilon, delta)-DP with the given sigma.
 
     By the Renyi bound, for walks of any length in the same time; the tightest one may allow some more."""
-    _check_target(epsilon, delta, sensitivity)
+    require_target(epsilon, delta, sensitivity)
     aim = delta / DISCRETE_INFLATION
 
     def within(n_steps: int) -> bool:
@@ -130,7 +130,7 @@ def gamma(
     from network_dp.accounting import shuffle
     from network_dp.accounting.response_walk import LONGEST_WALK
 
-    _check_target(epsilon, delta, 1.0)
+    require_target(epsilon, delta, 1.0)
     _check_topology(topology)
 
     def reached(probability: float, accountant: Accountant = "renyi") -> float:
@@ -256,12 +256,6 @@ def _plan_gamma(plan: Plan, epsilon: float) -> float:
     if size > 1.0 - 2.0**-20:
         raise PlanError(f"noise.epsilon = {epsilon:g}: reached only by answers that are all random; ask for less")
     return size
-
-
-def _check_target(epsilon: float, delta: float, sensitivity: float) -> None:
-    require(0 < epsilon < math.inf, f"epsilon must be positive and finite, got {epsilon}")
-    require(0 < delta < 1, f"delta must lie strictly between 0 and 1, got {delta}")
-    require(0 < sensitivity < math.inf, f"sensitivity must be positive and finite, got {sensitivity}")
 
 
 def _check_topology(topology: str) -> None:

@@ -18,7 +18,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from network_dp.errors import require
+from network_dp.errors import require, require_share
 
 Floats = NDArray[np.float64]
 
@@ -74,4 +74,4 @@ def _chance(m: int, r: int, v: int, epsilon: float, delta: float) -> float:
 def _check(scores: Floats, delta: float, confidence: float) -> None:
     require(len(scores) > 0, "there are no canaries")
     require(0 <= delta < 1, f"delta must be at least 0 and below 1, got {delta}")
-    require(0 < confidence < 1, f"confidence must lie strictly between 0 and 1, got {confidence}")
+    require_share("confidence", confidence)

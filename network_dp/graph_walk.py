@@ -32,7 +32,7 @@ from network_dp.accounting.bounds import GREATEST_MU, GRID, LEAST_MU, order_abov
 from network_dp.accounting.moments import Task
 from network_dp.accounting.rounding import UNIT
 from network_dp.accounting.search import descend
-from network_dp.errors import require, require_whole
+from network_dp.errors import require, require_noise, require_share, require_whole
 
 Floats = NDArray[np.float64]
 
@@ -45,43 +45,6 @@ _LOG_SPACE_STEPS = 4_000  # walks up to here are solved in log space where plain
 LOWEST, HIGHEST = -400, 160  # of the grid of b
 
 
-def log_moment(
-    task: Task,
-    transition: ArrayLike,
-    start: ArrayLike,
-    target: int,
-    observers: Collection[int],
-    b: float,
-    n_steps: int,
-    released: bool = False,
-) -> float:
-    """ln E exp(b S) of the target's exposure S to the observers, rounded up.
-
-    "sum": exact up to `_PIECE` contributions per cycle; "sgd": disjoint windows. X_1 is drawn from `start`.
-    """
-    require(0 < b < math.inf, f"b must be positive and finite, got {b}")
-    return prepare(task, transition, start, target, observers, n_steps, released).log_moment(b)
-
-
-def epsilon(
-    task: Task,
-    transition: ArrayLike,
-    start: ArrayLike,
-    target: int,
-    observers: Collection[int],
-    n_steps: int,
-    sigma: float,
-    sensitivity: float,
-    delta: float,
-    released: bool = False,
-) -> float:
-    """Epsilon at `delta` of what the observers see of the target; the conditions are those of `bounds.network_bound`.
-
-    The law of the walk is `transition`, also where observers forward the token. For "sgd" sensitivity is 2 L.
-    """
-    return prepare(task, transition, start, target, observers, n_steps, released).epsilon(sigma, sensitivity, delta)
-
-
 def prepare(
     task: Task,
     transition: ArrayLike,
@@ -91,7 +54,10 @@ def prepare(
     n_steps: int,
     released: bool = False,
 ) -> Exposed:
-    """The kernels of one target and one set of observers, for many b or sigma."""
+    """The kernels of one target and one set of observers, for many b or noises; X_1 is drawn from `start`.
+
+    The law of the walk is `transition`, also where observers forward the token.
+    """
     require(task in ("sum", "sgd"), f'task must be "sum" or "sgd", got {task!r}')
     require_whole("n_steps", n_steps, 1)
     p, first_law = check_law(transition, start)
@@ -263,6 +229,8 @@ class Exposed:
     known: dict[int, float]  # moments on the grid of b, shared between noises
 
     def log_moment(self, b: float) -> float:
+        """ln E exp(b S), rounded up. "sum": exact up to `_PIECE` contributions per cycle; "sgd": disjoint windows."""
+        require(0 < b < math.inf, f"b must be positive and finite, got {b}")
         moves, ends = self._weighted(self.pieces.moves, b), self._weighted(self.pieces.ends, b)
         value = _solve(moves, ends if self.released else None, self.pieces.unseen)
         return max(value + self.margin + 16 * UNIT * (4 + abs(value)), 0.0)
@@ -284,9 +252,12 @@ class Exposed:
         return total
 
     def epsilon(self, sigma: float, sensitivity: float, delta: float) -> float:
-        """By the best Renyi order (THEORY.md#before-a-run)."""
-        require(sigma >= 0 and sensitivity >= 0, f"sigma and sensitivity must be >= 0, got {sigma} and {sensitivity}")
-        require(0 < delta < 1, f"delta must lie strictly between 0 and 1, got {delta}")
+        """Epsilon at `delta` by the best Renyi order (THEORY.md#before-a-run); for "sgd" sensitivity is 2 L.
+
+        The conditions are those of `bounds.network_bound`.
+        """
+        require_noise(sigma, sensitivity)
+        require_share("delta", delta)
         if sensitivity == 0:
             return 0.0
         if sigma == 0 or not sensitivity / sigma <= GREATEST_MU:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from network_dp.plan import Plan
 
 
-def count(number_of: int, one: str, many: str = "") -> str:
+def count(number_of: int, one: str) -> str:
     """ "1 fault", "2 faults"."""
-    return f"{number_of} {one if number_of == 1 else many or one + 's'}"
+    return f"{number_of} {one}{'' if number_of == 1 else 's'}"
 
 
 def way(plan: Plan) -> str:

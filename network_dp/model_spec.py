@@ -64,9 +64,6 @@ class ModelTask(Spec):
     def named(self) -> str:
         return f"{self.kind}, code {self.factory}"
 
-    def mechanisms(self, drawn: bool) -> tuple[str, ...]:
-        return ("gaussian",)
-
     def sensitivity_on(self, grid: float) -> float:
         return 2.0 * self.clip
 

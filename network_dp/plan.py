@@ -155,6 +155,10 @@ class Timing:
     stall_timeout_s: float
     linger_s: float
 
+    def back_off_s(self, tries: int) -> float:
+        """How long to wait after so many tries in a row: exponential, bounded."""
+        return min(self.retry_max_s, self.retry_base_s * 2.0 ** min(tries, 16))
+
 
 #: Presets' leases are for so many users; with more they are as much longer, so that all together ask no more often.
 LEASE_USERS: Final = 64

@@ -79,6 +79,10 @@ class Spec:
         """Of what one coordinate of a contribution can be; infinite: not known."""
         return math.inf
 
+    def mechanisms(self, drawn: bool) -> tuple[str, ...]:
+        """What can hide its contributions, the usual first; ``drawn``: on a walk whose users are drawn."""
+        return ("gaussian",)
+
     @property
     def per_visit(self) -> bool:
         """Does a contribution depend on how often its user was visited before?"""

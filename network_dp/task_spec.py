@@ -307,9 +307,6 @@ class SgdTask(Spec):
             return "of task.ranges"
         return f"labels [{-self.label_bound:g}, {self.label_bound:g}]"
 
-    def mechanisms(self, drawn: bool) -> tuple[str, ...]:
-        return ("gaussian",)
-
     def sensitivity_on(self, grid: float) -> float:
         return 2.0 * self.lipschitz + math.sqrt(self.dimension) * grid
 
@@ -361,9 +358,6 @@ class CustomTask(Spec):
     @property
     def named(self) -> str:
         return f"{self.kind}, code {self.factory}"
-
-    def mechanisms(self, drawn: bool) -> tuple[str, ...]:
-        return ("gaussian",)
 
     def sensitivity_on(self, grid: float) -> float:
         return self.sensitivity + math.sqrt(self.dimension) * grid

@@ -25,10 +25,10 @@ from node.errors import BundleError, DiskFullError, NodeError
 from node.fence import fenced
 from node.many.memory import keep_long_blocks
 from node.noise_pool import NoisePool
+from node.protocols import exits
 from node.protocols.effects import Finished, Stop
 from node.protocols.rounds import effects as rounds_effects
 from node.protocols.rounds import state as rounds
-from node.protocols.walk import exits
 from node.protocols.walk.messages import Result
 from node.protocols.walk.state import Context, Durable
 from node.protocols.walk.values import Token

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from network_dp.errors import UserError
-from node.protocols.walk import exits
+from node.protocols import exits
 
 
 class NodeError(UserError):

@@ -37,8 +37,8 @@ class Spread:
     sampled: bool = False
 
 
-def spread(values: Floats, sampled: bool = False) -> Spread:
-    return Spread(float(values.mean()), float(values.min()), float(values.max()), values.size, sampled)
+def spread(values: Floats) -> Spread:
+    return Spread(float(values.mean()), float(values.min()), float(values.max()), values.size)
 
 
 def merge(parts: list[Spread]) -> Spread:

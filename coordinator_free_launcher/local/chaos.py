@@ -19,7 +19,7 @@ from queue import SimpleQueue
 from typing import Any
 
 from coordinator_free_launcher.local.launch import Launch, best_result, results
-from node.protocols.walk import exits
+from node.protocols import exits
 
 DOWN_S = (0.1, 3.0)  # how long a victim is away
 EVENTS_SHOWN = 12

@@ -21,7 +21,7 @@ from network_dp.errors import UserError
 from network_dp.plan import Plan
 from network_dp.plan_reader import load
 from network_dp.untrusted import FormatError, json_table, read_text
-from node.protocols.walk import exits
+from node.protocols import exits
 from node.storage.result_file import shared
 
 LAST_LINES = 15

@@ -13,7 +13,7 @@ from rich.table import Table
 from coordinator_free_launcher.identity.bundle import user_folder
 from coordinator_free_launcher.local.launch import local_users, read_run
 from node.process import last_exit
-from node.protocols.walk import exits
+from node.protocols import exits
 
 
 def running_pid(state: Path) -> int | None:

@@ -14,7 +14,7 @@ from typing import Literal
 
 from network_dp.accounting import gaussian, profile
 from network_dp.accounting.moments import EXACT_STEPS, RECURSION_STEPS, Law, Task, log_moment
-from network_dp.errors import require, require_whole
+from network_dp.errors import require, require_noise, require_share, require_whole
 
 Path = Literal["known", "hidden"]
 Accountant = Literal["tightest", "renyi"]  # renyi: of any length in a second, and with more noise
@@ -27,12 +27,11 @@ LEAST_MU, GREATEST_MU = 1e-140, 1e140  # Delta/sigma whose square is still a num
 
 @dataclass(frozen=True)
 class NetworkBound:
-    """An ex-ante bound, which one it is, its Renyi order (0 where there is none) and, if infinite, the reason."""
+    """An ex-ante bound, which one it is and, if infinite, the reason."""
 
     epsilon: float
-    order: float
-    reason: str
     name: str = ""
+    reason: str = ""
 
 
 #: What bounds are called where people read them.
@@ -90,41 +89,42 @@ def network_bound(
     contributions do not depend on the user's own visit count (so `cap` is refused).
     """
     law = Law(task, n_users, n_steps, colluders, released)
-    require(sigma >= 0 and sensitivity >= 0, f"sigma and sensitivity must be >= 0, got {sigma} and {sensitivity}")
-    require(0 < delta < 1, f"delta must lie strictly between 0 and 1, got {delta}")
+    require_noise(sigma, sensitivity)
+    require_share("delta", delta)
     if cap is not None:
         require_whole("cap", cap)
     require(path in ("known", "hidden"), f'path must be "known" or "hidden", got {path!r}')
     independent = cap is None or path == "known"
     require(independent, 'path="hidden" needs contributions that do not depend on the visit count: no cap')
     if n_steps == 0 or sensitivity == 0 or cap == 0:
-        return NetworkBound(0.0, 0.0, "")
+        return NetworkBound(0.0)
     if sigma == 0:
-        return NetworkBound(math.inf, 0.0, "sigma is 0: there is no noise")
+        return NetworkBound(math.inf, reason="sigma is 0: there is no noise")
     mu = max(sensitivity / sigma, LEAST_MU)
     if not mu <= GREATEST_MU:
-        return NetworkBound(math.inf, 0.0, "sigma is too small for the sensitivity: there is hardly any noise")
+        reason = "sigma is too small for the sensitivity: there is hardly any noise"
+        return NetworkBound(math.inf, reason=reason)
     # Hiding the path takes something away from the observer: what holds for a known path still does, and with few users
     # or little noise it is better, or within the range of the accountant.
     valid = []
     if path == "hidden":
         valid.append(_hidden(law, mu, delta))
     if accountant == "tightest":
-        valid.append(NetworkBound(profile.epsilon(law, 1.0, mu, delta), 0.0, "", PROFILE))
+        valid.append(NetworkBound(profile.epsilon(law, 1.0, mu, delta), PROFILE))
     if accountant == "renyi" or not profile.is_fine(law, delta) or math.isinf(valid[-1].epsilon):
         valid.append(_renyi(law, mu, delta))
     if cap is not None:
-        valid.append(NetworkBound(gaussian.epsilon(math.sqrt(cap) * mu, delta), 0.0, "", CAPPED))
+        valid.append(NetworkBound(gaussian.epsilon(math.sqrt(cap) * mu, delta), CAPPED))
     best = min(valid, key=lambda bound: bound.epsilon)
     if math.isinf(best.epsilon):
-        return NetworkBound(math.inf, 0.0, "no Renyi order has a finite moment: sigma is too small")
+        return NetworkBound(math.inf, reason="no Renyi order has a finite moment: sigma is too small")
     return best
 
 
 def _hidden(law: Law, mu: float, delta: float) -> NetworkBound:
     from network_dp import hidden  # scipy's optimisation takes a while to import
 
-    return NetworkBound(hidden.epsilon(law.n_users, law.n_steps, mu, delta, law.colluders), 0.0, "", HIDDEN)
+    return NetworkBound(hidden.epsilon(law.n_users, law.n_steps, mu, delta, law.colluders), HIDDEN)
 
 
 @lru_cache(maxsize=100_000)
@@ -144,7 +144,7 @@ def _renyi(law: Law, mu: float, delta: float) -> NetworkBound:
     epsilon = at(best)
     if EXACT_STEPS < law.n_steps <= RECURSION_STEPS and math.isfinite(epsilon):
         epsilon = min(epsilon, at(best, refine=True))
-    return NetworkBound(epsilon, 1 + order_above_one(best, mu), "", RENYI)
+    return NetworkBound(epsilon, RENYI)
 
 
 def order_above_one(index: int, mu: float) -> float:
@@ -195,7 +195,7 @@ def exposure_epsilon(exposure: float, sigma: float, sensitivity: float, delta: f
 
 
 def _gaussian_epsilon(exposure: float, sigma: float, sensitivity: float, delta: float) -> float:
-    require(sigma >= 0 and sensitivity >= 0, f"sigma and sensitivity must be >= 0, got {sigma} and {sensitivity}")
+    require_noise(sigma, sensitivity)
     if exposure == 0 or sensitivity == 0:
         return gaussian.epsilon(0.0, delta)
     return gaussian.epsilon(math.sqrt(exposure) * sensitivity / sigma if sigma > 0 else math.inf, delta)
@@ -207,7 +207,7 @@ def visits(n_users: int, n_steps: int, delta_hat: float) -> int:
 
     require_whole("n_users", n_users, 1)
     require_whole("n_steps", n_steps)
-    require(0 < delta_hat < 1, f"delta_hat must lie strictly between 0 and 1, got {delta_hat}")
+    require_share("delta_hat", delta_hat)
     low, high = -1, n_steps  # P(X > low) > delta_hat >= P(X > high)
     while high - low > 1:
         middle = (low + high) // 2

@@ -23,7 +23,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import brentq
 from scipy.special import erfcx, ndtr
 
-from network_dp.errors import require
+from network_dp.errors import require, require_share
 
 Floats = NDArray[np.float64]
 
@@ -91,13 +91,9 @@ def deltas(mus: ArrayLike, epsilons: ArrayLike) -> Floats:
     return result
 
 
-def _check_delta(value: float) -> None:
-    require(0 < value < 1, f"delta must lie strictly between 0 and 1, got {value}")
-
-
 def epsilon(mu: float, delta: float) -> float:
     """Smallest epsilon >= 0 at which a mu-GDP mechanism is (epsilon, delta)-DP."""
-    _check_delta(delta)
+    require_share("delta", delta)
     require(mu >= 0, f"mu must be >= 0, got {mu}")
     if mu == 0:
         return 0.0
@@ -113,7 +109,7 @@ def epsilon(mu: float, delta: float) -> float:
 
 def epsilons(mus: ArrayLike, delta: float) -> Floats:
     """`epsilon` for many mu at once; the upper end of a relative 1e-12 is returned."""
-    _check_delta(delta)
+    require_share("delta", delta)
     values = np.asarray(mus, dtype=np.float64)
     require(bool(np.all(values >= 0)), "every mu must be >= 0")
     distinct, inverse = np.unique(values, return_inverse=True)
@@ -149,7 +145,7 @@ def _epsilons_above_zero(mus: Floats, target: float) -> Floats:
 
 def mu(epsilon: float, delta: float) -> float:
     """Largest mu at which a mu-GDP mechanism is (epsilon, delta)-DP: the inverse of `epsilon` and `delta`."""
-    _check_delta(delta)
+    require_share("delta", delta)
     require(epsilon >= 0, f"epsilon must be >= 0, got {epsilon}")
     if math.isinf(epsilon):
         return math.inf
@@ -180,14 +176,14 @@ def rdp_to_epsilon(order: float, rdp: float, delta: float) -> float:
     require(order > 1, f"the Renyi order must exceed 1, got {order}")
     require(rdp >= 0, f"rdp must be >= 0, got {rdp}")
     if math.isinf(order):  # pure DP
-        _check_delta(delta)
+        require_share("delta", delta)
         return rdp
     return moment_to_epsilon(order - 1, rdp * (order - 1), delta)
 
 
 def moment_to_epsilon(above_one: float, log_moment: float, delta: float) -> float:
     """`rdp_to_epsilon` from alpha - 1 and (alpha - 1) rdp: keeps its precision at orders very close to 1."""
-    _check_delta(delta)
+    require_share("delta", delta)
     log_order = math.log1p(above_one)
     value = log_moment / above_one + math.log(above_one) - log_order - (math.log(delta) + log_order) / above_one
     return max(value, 0.0)

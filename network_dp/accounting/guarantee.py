@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from network_dp.accounting import bounds, composition, gaussian, profile
-from network_dp.errors import require
+from network_dp.errors import require_share
 from network_dp.ledger import Charge, LedgerError, Walked
 from network_dp.plan import Plan
 from network_dp.promise import DISCRETE_INFLATION, promised, walk_law
@@ -60,7 +60,7 @@ class Guarantee:
 
     def epsilon(self, delta: float) -> float:
         """Least epsilon found at which delta(epsilon) <= `delta`; infinite below the last point."""
-        require(0 < delta < 1, f"delta must lie strictly between 0 and 1, got {delta}")
+        require_share("delta", delta)
         if not self.exists or delta < self.deltas[-1]:
             return math.inf
         low, high = 0.0, float(self.epsilons[-1])
@@ -166,7 +166,7 @@ def of_run(charge: Charge, walked: Walked | None) -> Guarantee:
 
 def composed_epsilon(parts: Iterable[Guarantee], delta: float) -> float:
     """Epsilon at `delta` of all of them together; infinite where one of them is no guarantee."""
-    require(0 < delta < 1, f"delta must lie strictly between 0 and 1, got {delta}")
+    require_share("delta", delta)
     guarantees = list(parts)
     if not all(part.exists for part in guarantees):
         return math.inf

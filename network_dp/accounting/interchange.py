@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from network_dp.accounting import composition, gaussian
 from network_dp.accounting.guarantee import Guarantee, losses
-from network_dp.accounting.moments import Law, log_moment
+from network_dp.accounting.moments import log_moment
 from network_dp.errors import require
 from network_dp.plan import Plan
 from network_dp.promise import promised, walk_law
@@ -92,12 +92,8 @@ def renyi(plan: Plan, orders: Sequence[float] = ORDERS, colluders: int = 1) -> d
     if law is None:
         return None
     mu = plan.sensitivity / plan.mechanism.size
-    values = {order: _walk_rdp(law, mu, order) for order in orders}
+    values = {order: log_moment(law, order * (order - 1) * mu * mu / 2) / (order - 1) for order in orders}
     return {order: value for order, value in values.items() if math.isfinite(value)}
-
-
-def _walk_rdp(law: Law, mu: float, order: float) -> float:
-    return log_moment(law, order * (order - 1) * mu * mu / 2) / (order - 1)
 
 
 def as_plain(guarantee: Guarantee, interval: float = INTERVAL) -> dict[str, Any]:

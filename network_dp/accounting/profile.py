@@ -68,6 +68,8 @@ def _silent(share: float) -> None:
 
 @dataclass(frozen=True)
 class _Watched:
+    """A law that is asked for, and who is told meanwhile; what is remembered goes by the law alone."""
+
     law: Law
     progress: Progress = field(compare=False)
 
@@ -130,7 +132,7 @@ def computed_law(law: Law, progress: Progress = _silent) -> ExposureLaw:
     require(law.n_steps >= 1, "a walk without steps has no exposure")
     if law.n_steps > LONGEST_WALK:
         return law_cache.OUT_OF_REACH
-    terms = _terms(law)
+    terms = _Terms(law)
     circle = _Circle(law, terms.most)
     affordable = 2 * _WORK / (circle.size + terms.count)
     step, bins, beyond = _grid(law, terms, min(_BINS, affordable))
@@ -156,15 +158,61 @@ def _fft_error(size: int, terms: int = 0) -> float:
 Waves = Callable[[int, Complexes], Complexes]  # frequency, roots of unity -> G(m) s^m, 0 <= m <= T
 
 
-@dataclass(frozen=True)
 class _Terms:
-    """The terms of a renewal equation, by step of the grid: at every frequency, and with a real tilt."""
+    """Which terms P(C = c) of a cycle's steps make up a renewal equation: at every frequency, and with a real tilt."""
 
-    waves: Callable[[float], Waves]
-    kernel_at: Callable[[float, float], Kernel]  # step of the grid, tilt
-    left_out: float  # the most probability that a cycle leaves out
-    most: int  # terms that are added up to one entry of the kernel
-    count: int  # of all terms
+    def __init__(self, law: Law) -> None:
+        hit, rate = law.colluders / law.n_users, 1 / (law.n_users - law.colluders)
+        longest = max(2_000, math.ceil(_LONGEST / hit))  # beyond, cycles are left out
+        length = min(law.n_steps + 1, longest)
+        rows = binomial_rows(rate, length)
+        with np.errstate(under="ignore"):
+            mass = np.exp(rows.log_pmf) * (1 + 16 * UNIT)
+        is_kept = (mass > _NEGLIGIBLE) | (rows.count == 0)
+        kept = np.flatnonzero(is_kept)
+        gain = rows.count**2 / np.repeat(np.maximum(rows.start, 1.0), rows.size)
+        row_of = np.repeat(np.arange(len(rows.start)), rows.size)[kept]
+        log_s = _log_miss(law)
+        self._law, self._rows, self._kept = law, rows, kept
+        self._mass, self._gain = mass[kept], gain[kept]
+        self._first = np.searchsorted(row_of, np.arange(len(rows.start)))  # kept term of each row
+        self._repeats = (rows.stop - rows.start).astype(np.int64)
+        self._decay = _powers(log_s, length - 1)
+        self._shut = np.zeros(law.n_steps + 1 - length, dtype=np.complex128)
+        self.count = len(kept)
+        #: the most terms that are added up to one entry of the kernel
+        self.most = int(np.diff(self._first, append=len(kept)).max())
+        #: the most probability that a cycle leaves out
+        self.left_out = _left_out(rows, np.where(is_kept, 0.0, mass), rate)
+        if length <= law.n_steps:
+            self.left_out += 1.01 * math.exp(length * log_s)
+
+    def _levels(self, step: float) -> Ints:
+        """What each term adds to the exposure, rounded up to steps of the grid."""
+        return np.asarray(np.ceil(self._gain / step), dtype=np.int64)
+
+    def waves(self, step: float) -> Waves:
+        level = self._levels(step)
+
+        def at(k: int, roots: Complexes) -> Complexes:
+            terms = self._mass * roots[(k * level) & (len(roots) - 1)]
+            sums = np.add.reduceat(terms, self._first)
+            return np.concatenate([self._decay * np.repeat(sums, self._repeats), self._shut])
+
+        return at
+
+    def kernel_at(self, step: float, tilt: float) -> Kernel:
+        gains = np.full(len(self._rows.count), -np.inf)
+        gains[self._kept] = tilt * self._levels(step) * step
+        return cycle_kernel(self._law, self._rows, gains, np.full(len(self._rows.start), -np.inf))
+
+
+def _left_out(rows: Rows, dropped: Floats, rate: float) -> float:
+    """The most probability of a row that is not kept: what was dropped, and by Chernoff's bound what it never held."""
+    cut = rows.size <= rows.longest
+    mean, first = rows.longest[cut] * rate, rows.size[cut]
+    beyond = np.exp(-mean - first * (np.log(first / mean) - 1)) if cut.any() else np.zeros(1)
+    return 1.01 * (float(np.add.reduceat(dropped, rows.first_term).max()) + float(beyond.max()))
 
 
 def _grid(law: Law, terms: _Terms, most: float) -> tuple[float, int, float]:
@@ -260,51 +308,3 @@ def _norm(values: Floats | Complexes) -> float:
 
 def _rms(values: Floats | Complexes) -> float:
     return _norm(values) / math.sqrt(len(values))
-
-
-def _terms(law: Law) -> _Terms:
-    hit, rate = law.colluders / law.n_users, 1 / (law.n_users - law.colluders)
-    longest = max(2_000, math.ceil(_LONGEST / hit))  # beyond, cycles are left out
-    length = min(law.n_steps + 1, longest)
-    rows = binomial_rows(rate, length)
-    gain = rows.count**2 / np.repeat(np.maximum(rows.start, 1.0), rows.size)
-    with np.errstate(under="ignore"):
-        mass = np.exp(rows.log_pmf) * (1 + 16 * UNIT)
-    is_kept = (mass > _NEGLIGIBLE) | (rows.count == 0)
-    kept = np.flatnonzero(is_kept)
-    left_out = _left_out(rows, np.where(is_kept, 0.0, mass), rate)
-    log_s = _log_miss(law)
-    if length <= law.n_steps:
-        left_out += 1.01 * math.exp(length * log_s)
-    row_of = np.repeat(np.arange(len(rows.start)), rows.size)[kept]
-    first = np.searchsorted(row_of, np.arange(len(rows.start)))
-    mass, kept_gain = mass[kept], gain[kept]
-    repeats = (rows.stop - rows.start).astype(np.int64)
-    decay, shut = _powers(log_s, length - 1), np.zeros(law.n_steps + 1 - length, dtype=np.complex128)
-
-    def levels(step: float) -> Ints:
-        return np.asarray(np.ceil(kept_gain / step), dtype=np.int64)
-
-    def waves(step: float) -> Waves:
-        level = levels(step)
-
-        def at(k: int, roots: Complexes) -> Complexes:
-            terms = mass * roots[(k * level) & (len(roots) - 1)]
-            return np.concatenate([decay * np.repeat(np.add.reduceat(terms, first), repeats), shut])
-
-        return at
-
-    def kernel_at(step: float, tilt: float) -> Kernel:
-        gains = np.full(len(gain), -np.inf)
-        gains[kept] = tilt * levels(step) * step
-        return cycle_kernel(law, rows, gains, np.full(len(rows.start), -np.inf))
-
-    return _Terms(waves, kernel_at, left_out, int(np.diff(first, append=len(kept)).max()), len(kept))
-
-
-def _left_out(rows: Rows, dropped: Floats, rate: float) -> float:
-    """The most probability of a row that is not kept: what was dropped, and by Chernoff's bound what it never held."""
-    cut = rows.size <= rows.longest
-    mean, first = rows.longest[cut] * rate, rows.size[cut]
-    beyond = np.exp(-mean - first * (np.log(first / mean) - 1)) if cut.any() else np.zeros(1)
-    return 1.01 * (float(np.add.reduceat(dropped, rows.first_term).max()) + float(beyond.max()))

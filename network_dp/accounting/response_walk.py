@@ -77,6 +77,11 @@ class _Walk:
         return renewal.recursion(self.kernel(rate), self.law.n_steps)
 
 
+class _NoNumbersError(Exception):
+    """The law is too wide for a transform, or so far tilted that its weights are no numbers: a loss that saturates is
+    told by Renyi's bound."""
+
+
 def epsilon(law: Law, response: Response, delta: float) -> float:
     """Epsilon at `delta`; infinite where the walk is too long or the law too wide."""
     if law.n_steps > LONGEST_WALK:
@@ -87,8 +92,10 @@ def epsilon(law: Law, response: Response, delta: float) -> float:
     if finite <= 0:
         return math.inf
     rate = composition.best_rate(walk.log_moment, finite)
-    tilted = _tilted(law, response, round(math.log(rate) / _RATES))
-    return math.inf if tilted is None else tilted.epsilon(finite)
+    try:
+        return _tilted(law, response, round(math.log(rate) / _RATES)).epsilon(finite)
+    except _NoNumbersError:
+        return math.inf
 
 
 @lru_cache(maxsize=4)
@@ -107,7 +114,7 @@ def _walk(law: Law, response: Response) -> _Walk:
 
 
 @lru_cache(maxsize=64)
-def _tilted(law: Law, response: Response, index: int) -> Tilted | None:
+def _tilted(law: Law, response: Response, index: int) -> Tilted:
     """The law of L, tilted; one tilt serves all deltas of its neighbourhood."""
     walk, rate = _walk(law, response), math.exp(index * _RATES)
     top, room = walk.log_moment(rate), -math.log(OUTSIDE)
@@ -115,16 +122,13 @@ def _tilted(law: Law, response: Response, index: int) -> Tilted | None:
     lowest = max((top - walk.log_moment(rate - t) - room) / t for t in steps)
     highest = min((walk.log_moment(rate + t) - top + room) / t for t in steps)
     if not math.isfinite(top + lowest + highest):
-        return None
+        raise _NoNumbersError
     first = math.floor(lowest / walk.interval) - 1
     last = math.ceil(highest / walk.interval) + 1
     size = 1 << max(last - first, 1).bit_length()
     if size > _MOST_POINTS:
-        return None
-    transformed = _transform(walk, rate, top, size)
-    if transformed is None:
-        return None
-    spectrum, dropped = transformed
+        raise _NoNumbersError
+    spectrum, dropped = _transform(walk, rate, top, size)
     n_steps, eta = law.n_steps, (8 * math.log2(size) + 40) * UNIT
     seen = np.roll(np.maximum(np.asarray(irfft(spectrum, size)), 0.0), -(first % size))
     error = math.expm1(n_steps * (eta + 8 * UNIT)) + (n_steps + 8) ** 2 * 8 * UNIT
@@ -134,8 +138,8 @@ def _tilted(law: Law, response: Response, index: int) -> Tilted | None:
     return Tilted(rate, top, walk.interval, first, seen, error, factor, dropped)
 
 
-def _transform(walk: _Walk, rate: float, top: float, size: int) -> tuple[Complexes, float] | None:
-    """The transform of the tilted law of L, and how much of that law was dropped; None where numbers do not reach."""
+def _transform(walk: _Walk, rate: float, top: float, size: int) -> tuple[Complexes, float]:
+    """The transform of the tilted law of L, and how much of that law was dropped."""
     tops = walk.log_moments(rate)
     with np.errstate(under="ignore", divide="ignore"):  # no mass stays none, however large its tilt
         tilted = np.exp(np.log(walk.masses) + rate * walk.losses[None, :] - tops[:, None])
@@ -143,16 +147,13 @@ def _transform(walk: _Walk, rate: float, top: float, size: int) -> tuple[Complex
     phi = rfft(np.array([np.bincount(places, row, minlength=size) for row in tilted]), axis=1)
     growth = top / walk.law.n_steps
     hit = walk.law.colluders / walk.law.n_users * math.exp(-growth)
-    found = _terms(walk, tops, growth, hit)
-    if found is None:
-        return None
-    terms, end, dropped, whole = found
+    terms = _terms(walk, tops, growth, hit)
     result = np.empty(size // 2 + 1, dtype=np.complex128)
     for begin in range(0, len(result), _BLOCK):
         some = slice(begin, begin + _BLOCK)
         cycles = terms.weights @ terms.products(phi[:, some])
-        result[some] = _solved(cycles, end, hit, walk.law.released)
-    return result / whole, dropped
+        result[some] = _solved(cycles, terms.end, hit, walk.law.released)
+    return result / terms.whole, terms.dropped
 
 
 @dataclass(frozen=True)
@@ -162,6 +163,9 @@ class _Terms:
     window: Ints
     answers: Ints
     weights: csr_array
+    end: Floats  # what an end that is not seen weighs
+    whole: float  # the value of all terms at frequency 0
+    dropped: float  # the share of it that is left out
 
     def products(self, phi: Complexes) -> Complexes:
         result = np.ones((len(self.window), phi.shape[1]), dtype=np.complex128)
@@ -173,9 +177,8 @@ class _Terms:
         return result
 
 
-def _terms(walk: _Walk, tops: Floats, growth: float, hit: float) -> tuple[_Terms, Floats, float, float] | None:
-    """Terms, what an unseen end weighs, the share that was dropped, and the value of all terms at frequency 0; None
-    where a tilt is so large that these are no numbers: a loss that saturates is told by Renyi's bound."""
+def _terms(walk: _Walk, tops: Floats, growth: float, hit: float) -> _Terms:
+    """All terms but those that weigh next to nothing."""
     law, rows = walk.law, walk.rows
     lengths = np.arange(law.n_steps + 1)
     log_s = log_share(law.n_users - law.colluders, law.n_users)
@@ -185,7 +188,7 @@ def _terms(walk: _Walk, tops: Floats, growth: float, hit: float) -> tuple[_Terms
         weight = np.exp(rows.log_pmf + answers * tops[walk.window] + length * (log_s - growth))
         end = np.exp(lengths * (log_s - growth))
     if not weight.max() < _LARGEST_WEIGHT:
-        return None
+        raise _NoNumbersError
     kept = weight > _NEGLIGIBLE
     pairs, which = np.unique(
         np.stack([np.where(answers > 0, walk.window, 0), answers])[:, kept], axis=1, return_inverse=True
@@ -195,8 +198,8 @@ def _terms(walk: _Walk, tops: Floats, growth: float, hit: float) -> tuple[_Terms
     whole = float(_solved(np.bincount(length.astype(np.int64), weight)[:, None], end, hit, law.released)[0])
     found = float(_solved(np.asarray(weights.sum(axis=1))[:, None], end, hit, law.released)[0])
     if not 0 < whole < _LARGEST_WEIGHT:
-        return None
-    return _Terms(pairs[0], pairs[1], weights), end, max(1 - found / whole, 0.0) + 1e-11, whole
+        raise _NoNumbersError
+    return _Terms(pairs[0], pairs[1], weights, end, whole, max(1 - found / whole, 0.0) + 1e-11)
 
 
 def _solved(cycles: Any, end: Floats, hit: float, released: bool) -> Any:

@@ -30,7 +30,7 @@ from network_dp.accounting.randomised_response import (
     window_losses,
 )
 from network_dp.accounting.search import descend
-from network_dp.errors import require, require_whole
+from network_dp.errors import require, require_share, require_whole
 from network_dp.noise_rule import cover_elements
 
 Floats = NDArray[np.float64]
@@ -97,7 +97,7 @@ def local_epsilon(n_contributions: int, n_buckets: int, gamma: float, delta: flo
     probability p_j = e^(j eps0) p_(-j), and delta(e) = sum over j eps0 > e of p_j (1 - e^(e - j eps0)).
     """
     require_whole("n_contributions", n_contributions)
-    require(0 < delta < 1, f"delta must lie strictly between 0 and 1, got {delta}")
+    require_share("delta", delta)
     response = Response(n_buckets, gamma)
     if gamma == 1 or n_contributions == 0:
         return 0.0
@@ -130,7 +130,7 @@ def _power(law: Floats, times: int) -> Floats:
 
 def composed_epsilon(response: Response, windows: Counter[Window], delta: float) -> float:
     """epsilon of u's answers in any windows (each one alone: ``Window(0)``), composed as privacy-loss distributions."""
-    require(0 < delta < 1, f"delta must lie strictly between 0 and 1, got {delta}")
+    require_share("delta", delta)
     total = sum(windows.values())
     if response.gamma == 1 or total == 0:
         return 0.0
@@ -187,7 +187,7 @@ def complete_epsilon(
     over paths of exact compositions (`response_walk`).
     """
     law = Law("sum", n_users, n_steps, colluders, released)
-    require(0 < delta < 1, f"delta must lie strictly between 0 and 1, got {delta}")
+    require_share("delta", delta)
     response = Response(n_buckets, gamma)
     if gamma == 1 or n_steps == 0:
         return 0.0

@@ -52,11 +52,11 @@ def make_path(
     steps = given.astype(np.int64)
     inside = n_steps == 0 or (int(steps.min()) >= 0 and int(steps.max()) < n_users)
     require(inside, f"walk must hold user indices from 0 to {n_users - 1}")
-    sizes = _per_step("step_sizes", step_sizes, n_steps, 1.0)
+    sizes = _per_step("step_sizes", step_sizes, n_steps)
     require(task == "sgd" or step_sizes is None, 'step_sizes only have a meaning for task "sgd"')
     require(bool(np.all(sizes > 0)) and bool(np.all(np.isfinite(sizes))), "step_sizes must be positive and finite")
-    noise = sizes**2 * (_per_step("noisy", noisy, n_steps, 1.0) != 0)
-    chosen = np.flatnonzero(_per_step("contributing", contributing, n_steps, 1.0) != 0)
+    noise = sizes**2 * (_per_step("noisy", noisy, n_steps) != 0)
+    chosen = np.flatnonzero(_per_step("contributing", contributing, n_steps) != 0)
     order = chosen[np.argsort(steps[chosen], kind="stable")]
     user = steps[order]
     next_step = np.full(len(order), n_steps + 1)
@@ -77,9 +77,10 @@ def make_path(
     )
 
 
-def _per_step(name: str, values: ArrayLike | None, n_steps: int, default: float) -> Floats:
+def _per_step(name: str, values: ArrayLike | None, n_steps: int) -> Floats:
+    """One number for each step; 1 where none are given."""
     if values is None:
-        return np.full(n_steps, default)
+        return np.ones(n_steps)
     array = np.asarray(values, dtype=np.float64)
     require(array.shape == (n_steps,), f"{name} must have one entry per step ({n_steps}), got shape {array.shape}")
     return array

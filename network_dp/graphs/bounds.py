@@ -19,7 +19,7 @@ from network_dp.accounting import gaussian
 from network_dp.accounting.bounds import GREATEST_MU, GRID, LEAST_MU, order_above_one
 from network_dp.accounting.moments import Task
 from network_dp.accounting.search import descend, least
-from network_dp.errors import require, require_whole
+from network_dp.errors import require, require_target, require_whole
 from network_dp.graph_walk import HIGHEST, LOWEST
 from network_dp.graphs.circle import applies
 from network_dp.graphs.growth import Growth
@@ -57,8 +57,8 @@ class Bounds:
     def pair(self, target: int, observer: int, sigma: float, sensitivity: float, delta: float) -> float:
         """epsilon(target -> observer) at `delta`, by itself and not by bounds: minutes for thousands of users."""
         task, n_steps, released = self._walk
-        return graph_walk.epsilon(
-            task, *self._law, target, [observer], n_steps, sigma, sensitivity, delta, released=released
+        return graph_walk.prepare(task, *self._law, target, [observer], n_steps, released).epsilon(
+            sigma, sensitivity, delta
         )
 
     def worst(
@@ -67,7 +67,7 @@ class Bounds:
         """The pair with the largest bound, of those at least `distance` hops apart: no other loses more."""
         check_distance(distance, self.distances)
         mu = self._mu(sigma, sensitivity)
-        index = self._best_index(mu, delta, distance)
+        _, index = self._tried(mu, delta, distance)
         found = self._at(index, mu, delta, distance, progress)
         while found.epsilon == math.inf and index > LOWEST:
             index -= _STEP
@@ -86,9 +86,7 @@ class Bounds:
 
     def sigma(self, epsilon: float, sensitivity: float, delta: float, distance: int = 1) -> float:
         """Noise, rounded up, with which no pair that far apart loses more than `epsilon`."""
-        require(0 < epsilon < math.inf, f"epsilon must be positive and finite, got {epsilon}")
-        require(0 < delta < 1, f"delta must lie strictly between 0 and 1, got {delta}")
-        require(0 < sensitivity < math.inf, f"sensitivity must be positive and finite, got {sensitivity}")
+        require_target(epsilon, delta, sensitivity)
         check_distance(distance, self.distances)
         start = gaussian.sigma(epsilon, delta, sensitivity)
         guess = least(lambda sigma: self._tried(self._mu(sigma, sensitivity), delta, distance)[0], epsilon, start)
@@ -169,6 +167,3 @@ class Bounds:
 
         index = descend(at, 0, LOWEST, HIGHEST)
         return at(index), index
-
-    def _best_index(self, mu: float, delta: float, distance: int) -> int:
-        return self._tried(mu, delta, distance)[1]

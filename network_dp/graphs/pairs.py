@@ -24,7 +24,7 @@ from network_dp.accounting import gaussian
 from network_dp.accounting.bounds import GREATEST_MU, GRID, LEAST_MU, order_above_one
 from network_dp.accounting.moments import Task
 from network_dp.accounting.search import least
-from network_dp.errors import UnreachableError, require, require_whole
+from network_dp.errors import UnreachableError, require, require_target, require_whole
 from network_dp.graph_walk import LOWEST
 from network_dp.graphs.circle import Circle, Pieces, applies
 from network_dp.graphs.sets import Kind, kinds
@@ -162,9 +162,7 @@ class Promise:
 
         `delta` is that of continuous noise; for noise on the wire give `promise.aim` of the plan (THEORY.md#grid).
         """
-        require(0 < epsilon < math.inf, f"epsilon must be positive and finite, got {epsilon}")
-        require(0 < delta < 1, f"delta must lie strictly between 0 and 1, got {delta}")
-        require(0 < sensitivity < math.inf, f"sensitivity must be positive and finite, got {sensitivity}")
+        require_target(epsilon, delta, sensitivity)
         check_distance(distance, self.distances)
         u, v = divmod(int(np.argmax(self.distances == distance)), len(self.distances))
         # a pair like others first, then the worst of all with its noise, and others only if they then lose more

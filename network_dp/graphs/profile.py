@@ -18,7 +18,7 @@ from scipy.optimize import brentq
 
 from network_dp.accounting import gaussian
 from network_dp.accounting.rounding import UNIT
-from network_dp.errors import require
+from network_dp.errors import require, require_share
 from network_dp.graph_walk import Exposed, check_law, prepare
 
 Floats = NDArray[np.float64]
@@ -43,7 +43,7 @@ def epsilon(
     """Epsilon at `delta` of what the observers see of the target's SGD steps; sensitivity is 2 L."""
     require(n_steps <= STEPS_MAX, f"the profile is computed for at most {STEPS_MAX} steps, got {n_steps}")
     require(sigma > 0 and sensitivity >= 0, f"need sigma > 0 and sensitivity >= 0, got {sigma} and {sensitivity}")
-    require(0 < delta < 1, f"delta must lie strictly between 0 and 1, got {delta}")
+    require_share("delta", delta)
     exposed = prepare("sgd", transition, start, target, observers, n_steps, released)
     mus = np.sqrt(np.arange(_LEVELS) * _STEP) * sensitivity / sigma
     return _epsilon(exposure_law(exposed), mus, delta, exposed.margin)

@@ -33,7 +33,7 @@ from node.logs import described
 from node.many.immortal import make_immortal
 from node.noise import SystemSource
 from node.pins import pin_of
-from node.protocols.walk import exits
+from node.protocols import exits
 from node.tasks import Task, TaskError, load_table, make_task
 
 _NEWS = struct.Struct("<iq")  # pid, step; step -1: ready

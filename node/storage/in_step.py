@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 
 from network_dp import view
-from node.protocols.walk.effects import Persist
+from node.protocols.effects import Persist
 from node.protocols.walk.state import Arrived, Durable, State
 from node.storage.records import Lines
 

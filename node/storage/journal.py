@@ -34,17 +34,11 @@ LOCK_PAUSE_S: Final = 0.02
 _SHORT_LENGTH: Final = bytes(4)
 
 
-# ---- long byte strings ---------------------------------------------------------------------------------------
-
-
 class _Long(NamedTuple):
     """A long byte string of the state, and where it is stored."""
 
     data: bytes
     stored: BlobRef
-
-
-# ---- the file ------------------------------------------------------------------------------------------------
 
 
 def _whole_record_behind(data: bytes, at: int) -> bool:
@@ -133,7 +127,7 @@ class Journal:
         self._file = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600)
         self._reserved = 0
         self._waiting: Changes = {}
-        self._shelf = BlobStore(folder, sync=sync)
+        self._blobs = BlobStore(folder, sync=sync)
         self._long: Mapping[str, _Long] = {}  # field -> what of it is stored
         self.lines: Mapping[int, Lines] = {}  # of the view log, by visit, since the last compaction
         self.damaged = False  # was the journal unreadable, and set aside?
@@ -185,14 +179,14 @@ class Journal:
         """The state with its long byte strings; those of older records are not there any more."""
         fields = self._codec.whole(durable)
         self._long = {
-            name: _Long(self._shelf.get(part), part)
+            name: _Long(self._blobs.get(part), part)
             for name, part in self._codec.long_parts(fields).items()
             if isinstance(part, BlobRef)
         }
         found = {name: self._codec.exchanged(fields[name], long.data) for name, long in self._long.items()}
         return self._codec.apply(durable, found)
 
-    def _shelved(self, changes: Changes) -> tuple[Changes, Mapping[str, _Long]]:
+    def _with_places(self, changes: Changes) -> tuple[Changes, Mapping[str, _Long]]:
         """The changes with places instead of long byte strings, and what will be stored once they are written."""
         new = {name: data for name, data in self._codec.long_parts(changes).items() if len(data) > LONG_BYTES}
         if not new and not self._long:
@@ -200,24 +194,22 @@ class Journal:
         after = {name: long for name, long in self._long.items() if name not in changes}
         places = dict[str, Any]()
         for name, data in new.items():
-            after[name] = self._long[name] if self._is_shelved(name, data) else self._put_by(name, data, changes, after)
+            is_stored = name in self._long and self._long[name].data is data
+            after[name] = self._long[name] if is_stored else self._store(name, data, changes, after)
             places[name] = self._codec.exchanged(changes[name], after[name].stored)
         return {**changes, **places}, after
 
-    def _is_shelved(self, name: str, data: bytes) -> bool:
-        return name in self._long and self._long[name].data is data
-
-    def _put_by(self, name: str, data: bytes, changes: Changes, after: Mapping[str, _Long]) -> _Long:
-        """Shelve a new byte string beside those of the last record and those of the next."""
+    def _store(self, name: str, data: bytes, changes: Changes, after: Mapping[str, _Long]) -> _Long:
+        """Store a new byte string beside those of the last record and those of the next."""
         known = self._codec.known_digest(changes[name]) or digest(data)
         taken = {long.stored.place for long in (*self._long.values(), *after.values())}
-        return _Long(data, self._shelf.put(data, known, taken))
+        return _Long(data, self._blobs.put(data, known, taken))
 
     def _begin(self) -> None:
         """An empty journal, durable together with its name in the folder."""
         try:
             os.ftruncate(self._file, 0)
-            self._write(MAGIC, 0, sync=True)
+            self._write(MAGIC, 0)
             if self.syncs:
                 sync_folder(self._path.parent)
         except OSError as error:
@@ -230,20 +222,20 @@ class Journal:
         """
         changes = self._codec.merge(self._waiting, changes)
         if sync:
-            self._put(changes, sync=True)
+            self._put(changes)
         else:
             self._waiting = changes
 
     def flush(self) -> None:
         """Write what waits; ``DiskFullError`` while there is no space."""
         if self._waiting:
-            self._put(self._waiting, sync=True)  # also here: at most one record is ever unsafe, so only one can tear
+            self._put(self._waiting)  # synced here, too: at most one record is ever unsafe, so only one can tear
 
-    def _put(self, changes: Changes, *, sync: bool) -> None:
+    def _put(self, changes: Changes) -> None:
         try:
-            places, long = self._shelved(changes)
+            places, long = self._with_places(changes)
             record = records.framed(self._codec.encode(places))
-            self._write(record, self._size, sync=sync)
+            self._write(record, self._size)
         except OSError as error:
             self._cut_off()
             raise DiskFullError(f"{self._path}: {error.strerror}") from None
@@ -263,20 +255,20 @@ class Journal:
         """Get ready for tokens of this size, where there is space to spare."""
         if size > LONG_BYTES:
             with contextlib.suppress(OSError):
-                self._shelf.make_room(size)
+                self._blobs.make_room(size)
 
     def amend(self, changes: Changes) -> None:
         """Change what was read, before anything happens."""
         self.append(changes, sync=True)
         self.durable = self._codec.apply(self.durable, changes)
 
-    def _write(self, data: bytes, at: int, *, sync: bool) -> None:
+    def _write(self, data: bytes, at: int) -> None:
         if self.syncs:
             self._reserve(at, len(data))
         while data:
             written = os.pwrite(self._file, data, at)
             data, at = data[written:], at + written
-        if sync and self.syncs:
+        if self.syncs:
             os.fdatasync(self._file)
 
     def _reserve(self, end: int, size: int) -> None:
@@ -303,7 +295,7 @@ class Journal:
         """Replace the history by its result; the view log must be safe on disk before. False: no space."""
         fresh = self._path.with_name("journal.new")
         try:
-            places, long = self._shelved(self._codec.whole(durable))
+            places, long = self._with_places(self._codec.whole(durable))
             history = MAGIC + records.framed(self._codec.encode(places))
             with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
                 file.write(history)
@@ -324,6 +316,6 @@ class Journal:
         return True
 
     def close(self) -> None:
-        self._shelf.close()
+        self._blobs.close()
         os.close(self._file)
         os.close(self._lock)

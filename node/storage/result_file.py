@@ -12,7 +12,7 @@ from typing import Any
 from network_dp.expected import expected_error
 from network_dp.plan import Plan
 from node.fence import fenced
-from node.protocols.walk.effects import Finished
+from node.protocols.effects import Finished
 from node.protocols.walk.messages import Result
 from node.protocols.walk.values import Payload, Token, decode_token
 from node.tasks.base import LocalData, Tally, Task

@@ -147,7 +147,7 @@ class Evidence:
             sent = self.sent.get(fields["tag"])
             if sent is None:
                 raise ViolationError(f"u{user} received a token that no log says was sent: {record}")
-            if not (sent.to == f"u{user}" and sent.payload == received):
+            if (sent.to, sent.payload) != (f"u{user}", received):
                 raise ViolationError(f"u{user} received other bytes: {record}")
             content, origin = sent.content, sent.visit
             tag, _ = self._taken.setdefault(origin, (fields["tag"], key))
@@ -191,12 +191,12 @@ class Evidence:
         ctx = self._contexts[user]
         real = self.real.setdefault(user, set())
         real.add(key)
-        if not (ctx.cap is None or len(real) <= ctx.cap):
+        if ctx.cap is not None and len(real) > ctx.cap:
             raise ViolationError(f"u{user} contributed {len(real)} times, cap {ctx.cap}")
         if ctx.edge_cap is not None and to is not None and to != ctx.names[user]:
             edge = self.edges.setdefault((user, to), set())
             edge.add(key)
-            if not (len(edge) <= ctx.edge_cap):
+            if len(edge) > ctx.edge_cap:
                 raise ViolationError(f"u{user} sent {len(edge)} contributions to {to}, cap {ctx.edge_cap}")
 
     def _same_noise(self, key: Visit, record: view.Record) -> None:
@@ -206,8 +206,7 @@ class Evidence:
             raise ViolationError(f"visit {key} claims {fields['units']} noise components, and adds nothing")
         drawn = (fields.get("noise"), fields.get("cover") if record.kind == "sent" else None)
         known = self._noise.setdefault((key, self.eras[key[0]], fields["units"]), drawn)
-        same = known == drawn or (record.kind == "finish" and known[0] == drawn[0])
-        if not same:
+        if known != drawn and not (record.kind == "finish" and known[0] == drawn[0]):
             raise ViolationError(f"noise redrawn for visit {key}: {known} then {drawn}")
 
     def _adds_up(self, user: int, visit: _Visit, record: view.Record) -> None:

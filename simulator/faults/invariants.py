@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from network_dp import view
+from node.protocols.effects import Finished, Send
 from node.protocols.walk.digests import digest
-from node.protocols.walk.effects import Finished, Persist, Reply, Send
 from node.protocols.walk.messages import (
     Accepted,
     Answer,
@@ -51,13 +51,13 @@ class Invariants:
 
     # ---- disks ------------------------------------------------------------------------------------------------
 
-    def persisted(self, ctx: Context, before: Durable, after: Durable, effect: Persist, state: State) -> None:
+    def persisted(self, ctx: Context, before: Durable, after: Durable, state: State) -> None:
         """Promises and high-water marks only grow; the choice of a next user is noted for the test of its law."""
         if after.promised < before.promised:
             raise ViolationError(f"u{ctx.me} takes a promise back")
         if after.high_water < before.high_water:
             raise ViolationError(f"u{ctx.me} forgets a hop it took")
-        if not (not before.final or after.result == before.result):
+        if before.final and after.result != before.result:
             raise ViolationError(f"u{ctx.me} changes a final result")
         old, new = before.custody, after.custody
         if not isinstance(new, Planned) or new is old:
@@ -87,7 +87,7 @@ class Invariants:
         """Nothing leaves that is not on the disk, and no token that is not in the log."""
         match send.request:
             case Offer(hop):
-                if not (disk.custody is not None and disk.custody.out_hop == hop):
+                if disk.custody is None or disk.custody.out_hop != hop:
                     raise ViolationError(f"u{ctx.me} offers an unknown hop")
             case Handoff():
                 self._handing(ctx, disk, send.peer, send.request)
@@ -95,7 +95,7 @@ class Invariants:
                 if disk.promised != epoch:
                     raise ViolationError(f"u{ctx.me} asks for votes without its own promise on disk")
             case Publish(result, final):
-                if not (disk.result == result and disk.final == final):
+                if (disk.result, disk.final) != (result, final):
                     raise ViolationError(f"u{ctx.me} publishes what is not on its disk")
                 if result.token:
                     self._leaving(ctx.me, self._end(result))
@@ -118,8 +118,7 @@ class Invariants:
         if sent is None:
             raise ViolationError(f"u{me} hands over a token before its log says so")
         to, first = self._bytes.setdefault(handoff.key, (peer, handoff))
-        same = to == peer and (first.hop, first.token) == (handoff.hop, handoff.token)
-        if not same:
+        if (to, first.hop, first.token) != (peer, handoff.hop, handoff.token):
             raise ViolationError(f"u{me} sends other bytes for hop {handoff.hop} than the first time")
         self._leaving(me, sent)
 
@@ -133,9 +132,9 @@ class Invariants:
             raise ViolationError(f"u{me}: noise redrawn for visit {sent.visit} after its token had left")
         self._left[sent.visit] = sent
 
-    def replying(self, ctx: Context, disk: Durable, peer: int, request: Request, reply: Reply[Answer]) -> None:
+    def replying(self, ctx: Context, disk: Durable, request: Request, answer: Answer) -> None:
         """An acknowledgement or a vote is on the disk before it leaves."""
-        match request, reply.answer:
+        match request, answer:
             case Handoff(hop), Accepted():
                 if disk.high_water < hop:
                     raise ViolationError(f"u{ctx.me} acknowledges hop {hop} that is not in its journal")
@@ -184,8 +183,7 @@ class Invariants:
         full = self._contexts[user].rule.full
         for old in observations:
             data = old.contributions ^ seen.contributions
-            covered = not data or len(old.noise ^ seen.noise) >= full
-            if not covered:
+            if data and len(old.noise ^ seen.noise) < full:
                 raise ViolationError(f"u{user} can read raw contributions {sorted(data)} from two tokens it saw")
         observations.append(seen)
 
@@ -210,10 +208,9 @@ class Invariants:
         if custody.hop.step + ctx.topology.most_skipped < ctx.total:
             raise ViolationError(f"u{ctx.me} ends the walk at step {custody.hop.step} of {ctx.total}")
         token = read_token(ctx, custody.out)
-        if not (token.payload.tolist() == finish.payload):
+        if token.payload.tolist() != finish.payload:
             raise ViolationError(f"u{ctx.me} publishes another token than it logged")
-        counted = token.contributions == len(finish.content.contributions)
-        if not counted:
+        if token.contributions != len(finish.content.contributions):
             raise ViolationError(f"the token counts {token.contributions} contributions, the logs say {finish.content}")
         self._ends[result.end] = finish
 
@@ -222,8 +219,7 @@ class Invariants:
         self._end(effect.result)
         first = self._result or effect.result
         self._result = first
-        same = first.end == effect.result.end and first.token == effect.result.token
-        if not same:
+        if (first.end, first.token) != (effect.result.end, effect.result.token):
             raise ViolationError(
                 f"u{ctx.me} has another final result than its peers: {effect.result.epoch}, {first.epoch}"
             )

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from node.protocols.walk.effects import Compute, Effect, Finished, Log, Note, Persist, Reply, Send, Stop
+from node.protocols.effects import Finished, Log, Note, Persist, Reply, Send, Stop
+from node.protocols.walk.effects import Compute, Effect
 from node.protocols.walk.messages import (
     Already,
     Declined,

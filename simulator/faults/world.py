@@ -11,14 +11,9 @@ from collections.abc import Callable
 import node.storage.in_step as in_step
 from network_dp import view
 from node.noise import SeededSource
-from node.protocols.walk import exits, machine
-from node.protocols.walk.effects import (
+from node.protocols.effects import (
     Answered,
     Begin,
-    Compute,
-    Computed,
-    Effect,
-    Event,
     Finished,
     Log,
     Persist,
@@ -31,6 +26,9 @@ from node.protocols.walk.effects import (
     StreamClosed,
     Tick,
 )
+from node.protocols.exits import OLD_DISK, STALLED
+from node.protocols.walk import machine
+from node.protocols.walk.effects import Compute, Computed, Effect, Event
 from node.protocols.walk.messages import Answer, Handoff, Offer, Request
 from node.protocols.walk.state import Context, Durable, Inputs, State
 from node.protocols.walk.values import Epoch
@@ -221,7 +219,8 @@ class World(VirtualTime):
                 self.at(self.now, self.start, index)
         self.at(self.now + RELAUNCH_S, self._relaunch)
 
-    def _strike(self, user: int, effect: Effect) -> None:
+    def _strike(self, effect: Effect) -> None:
+        """Dies just before this effect, where the schedule says so."""
         body: object = effect
         if isinstance(effect, Send):
             body = effect.request
@@ -329,7 +328,7 @@ class World(VirtualTime):
         try:
             for effect in effects:
                 if self._kills:
-                    self._strike(user, effect)
+                    self._strike(effect)
                 if not isinstance(effect, Log | Persist):
                     process.log.flush()
                 self._carry_out(user, process, effect, state)
@@ -356,7 +355,7 @@ class World(VirtualTime):
                 assert process.state is not None
                 in_step.write(disk, process.log, effect, state, process.state)
                 process.sizes.append(process.log.size)
-                self.checks.persisted(process.ctx, before, disk.durable, effect, process.state)
+                self.checks.persisted(process.ctx, before, disk.durable, process.state)
             case Log(line):
                 process.log.append(line)
                 self._read(user, process, line)
@@ -365,7 +364,7 @@ class World(VirtualTime):
                 self._send(user, process, effect)
             case Reply(ticket, answer):
                 call = self._tickets.pop(ticket)
-                self.checks.replying(process.ctx, disk.durable, call.sender, call.request, effect)
+                self.checks.replying(process.ctx, disk.durable, call.request, answer)
                 self._reply(user, call, answer)
             case Compute(payload, number, visit):
                 result = process.ctx.worker.contribute(payload, number)
@@ -401,12 +400,12 @@ class World(VirtualTime):
     def _stop(self, user: int, process: Process, code: int) -> None:
         self._hang_up(user)
         process.exit_code = code
-        if code == exits.OLD_DISK:
+        if code == OLD_DISK:
             process.rejoin = True
             process.told.clear()
             self.checks.evidence.eras[user] += 1
             self.at(self.now + 1.0, self.start, user)
-        elif code == exits.STALLED:
+        elif code == STALLED:
             self.at(self.now + 5.0, self.start, user)
 
     def _set_timer(self, user: int) -> None:

@@ -12,25 +12,10 @@ from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
+from node.protocols.effects import Answered, Begin, Finished, Persist, PersistFailed, Received, Reply, Send, Stop, Tick
 from node.protocols.exits import OLD_DISK
 from node.protocols.rounds import lists, machine
-from node.protocols.rounds.effects import (
-    Answered,
-    Begin,
-    Compute,
-    Computed,
-    Effect,
-    Event,
-    Finished,
-    Persist,
-    PersistFailed,
-    Received,
-    Reply,
-    Send,
-    Stop,
-    Tick,
-    Turn,
-)
+from node.protocols.rounds.effects import Compute, Computed, Effect, Event, Turn
 from node.protocols.rounds.lives import incarnation
 from node.protocols.rounds.messages import Answer, Block, Outcome
 from node.protocols.rounds.state import Durable, Inputs, State

@@ -94,7 +94,7 @@ MUST_DIE: tuple[Named, ...] = (
     Named(
         "a record is not synced",
         "node/storage/journal.py",
-        "        if sync and self.syncs:\n            os.fdatasync(self._file)",
+        "        if self.syncs:\n            os.fdatasync(self._file)",
         "        pass",
         POWER,
     ),

@@ -37,7 +37,7 @@ def test_pairs_of_one_class_have_the_same_moment_and_others_are_told_apart(kind,
     for u in range(8):
         for v in range(8):
             if u != v:
-                moment = tuple(graph_walk.log_moment(task, p, pi, u, [v], 0.3, 30) for task in ("sum", "sgd"))
+                moment = tuple(graph_walk.prepare(task, p, pi, u, [v], 30).log_moment(0.3) for task in ("sum", "sgd"))
                 found.setdefault(classes[u, v], []).append(moment)
     for same in found.values():
         assert np.allclose(same, same[0], rtol=1e-11, atol=0)
@@ -51,7 +51,9 @@ def test_a_matrix_holds_the_epsilon_of_every_pair_and_its_worst_pair():
     promise = Promise("sgd", p, pi, 40)
     matrix = promise.matrix(3.0, 2.0, 1e-5)
     for u, v in ((0, 1), (1, 0), (2, 5)):
-        assert matrix[u, v] == pytest.approx(graph_walk.epsilon("sgd", p, pi, u, [v], 40, 3.0, 2.0, 1e-5), rel=1e-9)
+        assert matrix[u, v] == pytest.approx(
+            graph_walk.prepare("sgd", p, pi, u, [v], 40).epsilon(3.0, 2.0, 1e-5), rel=1e-9
+        )
     worst = promise.worst(3.0, 2.0, 1e-5)
     assert worst.epsilon == matrix.max() and np.all(matrix.diagonal() == 0)
     assert promise.worst(3.0, 2.0, 1e-5, distance=2).epsilon == matrix[1:, 1:].max() < worst.epsilon
@@ -96,10 +98,10 @@ def test_all_pairs_at_once_are_bounded_a_little_higher_than_each_by_itself(task,
     assert not promise.by_classes
     matrix = promise.matrix(4.0, 1.0, 1e-5)
     for u, v in ((0, 5), (5, 0), (3, 9)):
-        alone = graph_walk.epsilon(task, p, pi, u, [v], 60, 4.0, 1.0, 1e-5, released)
+        alone = graph_walk.prepare(task, p, pi, u, [v], 60, released).epsilon(4.0, 1.0, 1e-5)
         assert alone <= matrix[u, v] < alone * (1.02 if task == "sgd" else 1.35)
     worst = promise.worst(4.0, 1.0, 1e-5)
-    alone = graph_walk.epsilon(task, p, pi, worst.target, [worst.observer], 60, 4.0, 1.0, 1e-5, released)
+    alone = graph_walk.prepare(task, p, pi, worst.target, [worst.observer], 60, released).epsilon(4.0, 1.0, 1e-5)
     assert alone <= worst.epsilon * (1 + 1e-9) and worst.epsilon <= matrix.max()
 
 

@@ -29,7 +29,7 @@ def test_theorem_3_of_random_walks_is_too_small_when_the_path_is_known():
     peers = nx.to_numpy_array(nx.path_graph(3))
     p, pi, order, sigma, n_steps = metropolis(peers), stationary(peers), 6.0, 1.0, 12
     b = order * (order - 1) / (2 * sigma**2)
-    exact = graph_walk.log_moment("sum", p, pi, 0, [2], b, n_steps) / (order - 1)
+    exact = graph_walk.prepare("sum", p, pi, 0, [2], n_steps).log_moment(b) / (order - 1)
     assert printed.random_walk(order, p, n_steps, sigma, 1.0)[0, 2] < exact / 2
 
 

@@ -39,7 +39,7 @@ def test_the_profile_is_that_of_every_path_rounded_up_and_below_the_moment(targe
     exact = brentq(excess, 1e-9, 50)
     value = graph_profile.epsilon(p, pi, target, [observer], 6, 2.0, 1.0, 1e-4, released)
     assert exact <= value < 1.05 * exact
-    assert value < graph_walk.epsilon("sgd", p, pi, target, [observer], 6, 2.0, 1.0, 1e-4, released)
+    assert value < graph_walk.prepare("sgd", p, pi, target, [observer], 6, released).epsilon(2.0, 1.0, 1e-4)
 
 
 def test_the_law_of_the_exposure_is_a_law():

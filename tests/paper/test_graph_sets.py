@@ -37,7 +37,7 @@ def test_sets_of_one_kind_have_one_moment_and_no_kind_is_left_out(task, kind, n,
     assert len(found) <= most
 
     def moment(u, chosen):
-        return round(graph_walk.log_moment(task, p, pi, u, chosen, 0.4, 16, released=True), 9)
+        return round(graph_walk.prepare(task, p, pi, u, chosen, 16, released=True).log_moment(0.4), 9)
 
     assert {moment(u, chosen) for u, chosen in found} == {
         moment(u, chosen) for u, chosen in all_sets(pairs.distances, size, distance)
@@ -72,7 +72,7 @@ def test_the_worst_set_is_the_worst_of_all_sets():
     p, pi = law("path", 4)
     pairs = Promise("sum", p, pi, 12)
     each = {
-        (u, chosen): graph_walk.epsilon("sum", p, pi, u, chosen, 12, 3.0, 1.0, 1e-5)
+        (u, chosen): graph_walk.prepare("sum", p, pi, u, chosen, 12).epsilon(3.0, 1.0, 1e-5)
         for u, chosen in all_sets(pairs.distances, 2, 1)
     }
     worst, kind = pairs.worst_set(2, 3.0, 1.0, 1e-5)

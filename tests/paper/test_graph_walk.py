@@ -96,7 +96,7 @@ def test_sums_equal_every_path(name, weights, n_steps, target, observers, releas
     seen = np.array([cycles(path, target, observers, released) for path in paths])
     for b in (1e-6, 0.7, 3000.0):
         value, exact = (
-            graph_walk.log_moment("sum", p, pi, target, observers, b, n_steps, released),
+            graph_walk.prepare("sum", p, pi, target, observers, n_steps, released).log_moment(b),
             brute(chances, seen, b),
         )
         assert exact <= value * (1 + 1e-13) and value == pytest.approx(exact, rel=1e-9, abs=1e-12)
@@ -109,7 +109,7 @@ def test_sgd_equals_disjoint_windows(name, weights, n_steps, target, observers, 
     paths, chances = all_paths(name, weights, n_steps)
     seen = np.array([windows(path, target, observers, released) for path in paths])
     for b in (1e-6, 0.7, 3000.0):
-        value = graph_walk.log_moment("sgd", p, pi, target, observers, b, n_steps, released)
+        value = graph_walk.prepare("sgd", p, pi, target, observers, n_steps, released).log_moment(b)
         assert value == pytest.approx(brute(chances, seen, b), rel=1e-9, abs=1e-12)
 
 
@@ -153,7 +153,7 @@ def test_sums_are_exact_and_sgd_is_never_below_for_any_start_and_directed_laws(
                 values.append(exposure.matrix(path, n, task, released, colluders=observers)[target, observers[0]])
     for b in (0.01, 1.0, 40.0):
         by_task = {
-            task: graph_walk.log_moment(task, p, first, target, observers, b, 5, released=released) for task in seen
+            task: graph_walk.prepare(task, p, first, target, observers, 5, released).log_moment(b) for task in seen
         }
         exact = {task: brute(np.array(chances), np.array(values), b) for task, values in seen.items()}
         assert by_task["sum"] == pytest.approx(exact["sum"], rel=1e-9, abs=1e-12)
@@ -166,7 +166,7 @@ def test_sums_are_exact_and_sgd_is_never_below_for_any_start_and_directed_laws(
 def test_a_complete_graph_is_the_complete_graph(task, released, n, n_steps, colluders):
     uniform = np.full((n, n), 1 / n)
     for b in (0.02, 2.0):
-        value = graph_walk.log_moment(task, uniform, uniform[0], n - 1, range(colluders), b, n_steps, released)
+        value = graph_walk.prepare(task, uniform, uniform[0], n - 1, range(colluders), n_steps, released).log_moment(b)
         known = moments.log_moment(Law(task, n, n_steps, colluders, released), b)
         if task == "sgd":  # faces of the minorant there, disjoint windows here: never below
             assert value >= known
@@ -211,24 +211,28 @@ PATH, UNIFORM = metropolis(adjacency("path")), np.full(4, 0.25)
     ],
 )
 def test_wrong_input_is_named(change, message):
-    good = {"task": "sum", "transition": PATH, "start": UNIFORM, "target": 0, "observers": [1], "b": 1.0, "n_steps": 5}
+    asked = {"task": "sum", "transition": PATH, "start": UNIFORM, "target": 0, "observers": [1], "b": 1.0, "n_steps": 5}
+    asked |= change
+    b = asked.pop("b")
     with pytest.raises(AccountingError, match=message):
-        graph_walk.log_moment(**{**good, **change})
+        graph_walk.prepare(**asked).log_moment(b)
 
 
 def test_rows_that_sum_to_a_little_less_hide_nothing():
     """The law meant is the row divided by its sum: a matrix short of 1e-10 gives no smaller moment."""
     for task in ("sum", "sgd"):
-        full, short = (graph_walk.log_moment(task, p, UNIFORM, 0, [3], 0.5, 40) for p in (PATH, PATH * (1 - 1e-10)))
+        full, short = (
+            graph_walk.prepare(task, p, UNIFORM, 0, [3], 40).log_moment(0.5) for p in (PATH, PATH * (1 - 1e-10))
+        )
         assert full <= short <= full + 1e-8
 
 
 @pytest.mark.parametrize("task", ["sum", "sgd"])
 def test_a_sum_with_many_contributions_per_cycle_is_charged_a_little_more_never_less(task, monkeypatch):
     p, pi = law("star", "metropolis")
-    exact = graph_walk.log_moment(task, p, pi, 1, [2], 0.2, 60)
+    exact = graph_walk.prepare(task, p, pi, 1, [2], 60).log_moment(0.2)
     monkeypatch.setattr(graph_walk, "_PIECE", 4)
-    looked = graph_walk.log_moment(task, p, pi, 1, [2], 0.2, 60)
+    looked = graph_walk.prepare(task, p, pi, 1, [2], 60).log_moment(0.2)
     assert looked == exact if task == "sgd" else exact < looked < 1.2 * exact
 
 
@@ -258,7 +262,7 @@ def test_no_moment_is_below_fifty_digits():
     p, pi = law("kite", "metropolis")
     for b in (1e-9, 0.01, 1.0, 20.0):
         for target, observer in ((0, 3), (4, 1)):
-            value = graph_walk.log_moment("sum", p, pi, target, [observer], b, 12)
+            value = graph_walk.prepare("sum", p, pi, target, [observer], 12).log_moment(b)
             true = exact(p, pi, target, observer, b, 12)
             assert true <= value <= true * (1 + 1e-9) + 1e-12
 
@@ -268,7 +272,7 @@ def test_epsilon_of_a_complete_graph_is_that_of_the_accountant(task):
     n, n_steps = 12, 150
     uniform = np.full((n, n), 1 / n)
     for sigma, released in ((3.0, False), (8.0, True)):
-        value = graph_walk.epsilon(task, uniform, uniform[0], 0, [1], n_steps, sigma, 2.0, 1e-6, released)
+        value = graph_walk.prepare(task, uniform, uniform[0], 0, [1], n_steps, released).epsilon(sigma, 2.0, 1e-6)
         by_orders = bounds.network_epsilon(task, n, n_steps, sigma, 2.0, 1e-6, released, accountant="renyi")
         if task == "sum":
             assert value == pytest.approx(by_orders, rel=1e-6)
@@ -277,22 +281,22 @@ def test_epsilon_of_a_complete_graph_is_that_of_the_accountant(task):
 
 
 def test_epsilon_at_its_limits():
-    ask = {"task": "sum", "transition": PATH, "start": UNIFORM, "target": 0, "observers": [1], "n_steps": 5}
-    assert graph_walk.epsilon(**ask, sigma=0.0, sensitivity=1.0, delta=1e-6) == math.inf
-    assert graph_walk.epsilon(**ask, sigma=1.0, sensitivity=0.0, delta=1e-6) == 0.0
-    assert 0 < graph_walk.epsilon(**ask, sigma=1e-3, sensitivity=1.0, delta=1e-6) < math.inf
-    assert graph_walk.epsilon(**ask, sigma=1e200, sensitivity=1.0, delta=1e-6) < 1e-9
+    exposed = graph_walk.prepare("sum", PATH, UNIFORM, 0, [1], 5)
+    assert exposed.epsilon(sigma=0.0, sensitivity=1.0, delta=1e-6) == math.inf
+    assert exposed.epsilon(sigma=1.0, sensitivity=0.0, delta=1e-6) == 0.0
+    assert 0 < exposed.epsilon(sigma=1e-3, sensitivity=1.0, delta=1e-6) < math.inf
+    assert exposed.epsilon(sigma=1e200, sensitivity=1.0, delta=1e-6) < 1e-9
     with pytest.raises(AccountingError, match="delta"):
-        graph_walk.epsilon(**ask, sigma=1.0, sensitivity=1.0, delta=1.0)
+        exposed.epsilon(sigma=1.0, sensitivity=1.0, delta=1.0)
     with pytest.raises(AccountingError, match="sigma"):
-        graph_walk.epsilon(**ask, sigma=-1.0, sensitivity=1.0, delta=0.1)
+        exposed.epsilon(sigma=-1.0, sensitivity=1.0, delta=0.1)
 
 
 def test_further_away_less_is_seen():
     adjacent = nx.to_numpy_array(nx.path_graph(8))
     p, pi = metropolis(adjacent), stationary(adjacent)
     for task in ("sum", "sgd"):
-        row = [graph_walk.epsilon(task, p, pi, 0, [v], 60, 4.0, 1.0, 1e-6) for v in range(1, 8)]
+        row = [graph_walk.prepare(task, p, pi, 0, [v], 60).epsilon(4.0, 1.0, 1e-6) for v in range(1, 8)]
         assert row == sorted(row, reverse=True) and row[-1] < 0.8 * row[0]
 
 

@@ -99,7 +99,7 @@ def test_known_numbers_of_the_sgd_example(sigma, epsilon):
 @pytest.mark.parametrize("law", [*LAWS, Law("sum", 20, 400), Law("sgd", 8, 2_000)], ids=str)
 def test_the_bound_on_floating_point_error_holds(law):
     """At frequency 0 the law has mass 1, plus the damped mass of longer walks: between none and e^-14."""
-    found = profile._terms(law)
+    found = profile._Terms(law)
     left_out, waves = found.left_out, found.waves(1 / 512)
     circle = profile._Circle(law, found.most)
     terms = waves(0, np.ones(1, dtype=complex))
@@ -116,7 +116,7 @@ def test_the_bound_on_floating_point_error_holds(law):
 def test_long_sums_leave_hardly_any_probability_out():
     """Logarithms of factorials were off by 5e-11 a row, 8e-7 in all, which made every epsilon infinite."""
     law = Law("sum", 200, 20_000, 1, True)
-    left_out = profile._terms(law).left_out
+    left_out = profile._Terms(law).left_out
     assert (law.n_steps + 1) * left_out < 1e-11
 
 
@@ -130,7 +130,7 @@ def test_a_long_sum_has_a_profile_below_its_renyi_bound():
 def test_masses_of_a_sum_are_rounded_up():
     """What a row keeps and what it leaves out is never less than 1: no probability is lost to rounding."""
     law = Law("sum", 50, 3000)
-    terms = profile._terms(law)
+    terms = profile._Terms(law)
     left_out = terms.left_out
     kernel = terms.waves(1 / 512)(0, np.ones(1, dtype=complex))
     kept = int(np.flatnonzero(kernel)[-1]) + 1

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from node.protocols.effects import Reply
 from node.protocols.rounds import lives, masked
-from node.protocols.rounds.effects import Effect, Reply
+from node.protocols.rounds.effects import Effect
 from node.protocols.rounds.hearing import believed, hear, promise
 from node.protocols.rounds.messages import Block, Call, Outcome
 from node.protocols.rounds.pads import LIFE_BYTES

@@ -26,31 +26,6 @@ from node.protocols.effects import (
 )
 from node.protocols.rounds.messages import Answer, Batch, Request
 
-__all__ = [
-    "Answered",
-    "Begin",
-    "Compute",
-    "Computed",
-    "Effect",
-    "Event",
-    "Finished",
-    "Log",
-    "Note",
-    "Payload",
-    "Persist",
-    "PersistFailed",
-    "Received",
-    "Reply",
-    "Result",
-    "Send",
-    "Stop",
-    "Stopping",
-    "StreamClosed",
-    "Tick",
-    "Turn",
-    "Turned",
-]
-
 Payload = NDArray[np.int64] | NDArray[np.float64]
 
 

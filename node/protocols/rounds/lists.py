@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from node.protocols.effects import Reply, Send
 from node.protocols.rounds import labels
-from node.protocols.rounds.effects import Effect, Reply, Send, Turn, Turned
+from node.protocols.rounds.effects import Effect, Turn, Turned
 from node.protocols.rounds.messages import BATCH, Batch, Shuffle, Taken, Want
 from node.protocols.rounds.state import Context, Inputs, Key, State, Step
 

@@ -12,14 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from node.protocols.exits import DONE, OLD_DISK, STALLED
-from node.protocols.rounds import adder, lists, lives, masked, view_lines, visit
-from node.protocols.rounds.effects import (
+from node.protocols.effects import (
     Answered,
     Begin,
-    Computed,
-    Effect,
-    Event,
     Finished,
     Log,
     Note,
@@ -27,14 +22,15 @@ from node.protocols.rounds.effects import (
     PersistFailed,
     Received,
     Reply,
-    Result,
     Send,
     Stop,
     Stopping,
     StreamClosed,
     Tick,
-    Turned,
 )
+from node.protocols.exits import DONE, OLD_DISK, STALLED
+from node.protocols.rounds import adder, lists, lives, masked, view_lines, visit
+from node.protocols.rounds.effects import Computed, Effect, Event, Result, Turned
 from node.protocols.rounds.hearing import hear, promise
 from node.protocols.rounds.messages import Block, Call, Outcome, Shuffle, Want
 from node.protocols.rounds.pads import LIFE_BYTES, derived

@@ -13,8 +13,9 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from node.protocols.effects import Log
 from node.protocols.rounds import view_lines, visit
-from node.protocols.rounds.effects import Compute, Log
+from node.protocols.rounds.effects import Compute
 from node.protocols.rounds.hearing import believed
 from node.protocols.rounds.messages import Call
 from node.protocols.rounds.speech import Kind, Speech, encoded, size_of

@@ -237,11 +237,6 @@ class State(NamedTuple):
         """The message that this user last had to say."""
         return self.durable.epoch, self.durable.to_step
 
-    @property
-    def holds(self) -> bool:
-        """Is the token lost if this user is?"""
-        return bool(self.opened) or (self.mine > self.heard and self.durable.epoch == self.durable.promised)
-
 
 Step = tuple[State, list[Effect]]
 

@@ -6,8 +6,9 @@ the same (THEORY.md#noise-once).
 
 from __future__ import annotations
 
+from node.protocols.effects import Log
 from node.protocols.rounds import labels, view_lines
-from node.protocols.rounds.effects import Compute, Effect, Log, Payload
+from node.protocols.rounds.effects import Compute, Effect, Payload
 from node.protocols.rounds.lists import label_list
 from node.protocols.rounds.seal import sealed
 from node.protocols.rounds.speech import Kind, Speech, about, decoded, encoded, size_of

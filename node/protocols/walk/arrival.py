@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from node.protocols.effects import Note, Received, Reply
 from node.protocols.walk import delivery, facts, leases, questions, trust, visit
-from node.protocols.walk.effects import Effect, Log, Note, Received, Reply
+from node.protocols.walk.effects import Effect
 from node.protocols.walk.messages import Accepted, Already, Declined, Granted, Handoff, Offer, Refused, Why
-from node.protocols.walk.state import Context, Grant, Inputs, Phase, Planned, State, Step, without
-from node.protocols.walk.values import Epoch, Hop, TokenError, hop_tag
-from node.protocols.walk.view_lines import accepted_line
+from node.protocols.walk.state import Context, Grant, Inputs, Phase, State, Step, without
+from node.protocols.walk.values import Hop, TokenError, hop_tag
 
 
 def _obstacle(ctx: Context, state: State, peer: int, hop: Hop) -> Why | None:
@@ -84,66 +82,47 @@ def _make_room(ctx: Context, state: State, hop: Hop, inputs: Inputs) -> Step:
 def on_handoff(ctx: Context, state: State, event: Received[Handoff], inputs: Inputs) -> Step:
     """Take a token, once: journaled (with the contribution, for a quick task) before it is acknowledged."""
     peer, ticket, handoff = event
-    hop, durable = handoff.hop, state.durable
-    grant = state.grants.get(peer)
-    high_water = facts.high_water(state)
-    forgotten = durable.rejoined and (not state.checked or (hop == high_water and not durable.high_water_digest))
-    if forgotten or (hop.epoch == high_water.epoch and hop.step < high_water.step):
+    hop, grant = handoff.hop, state.grants.get(peer)
+    if _is_past(state, hop):
         return _spent(state, peer), [Reply(ticket, Accepted())]
-    token_digest = handoff.digest or inputs.digest(handoff.token)
-    if hop == durable.high_water:
-        if token_digest == durable.high_water_digest:
+    digest = handoff.digest or inputs.digest(handoff.token)
+    if hop == state.durable.high_water:
+        if digest == state.durable.high_water_digest:
             return _spent(state, peer), [Reply(ticket, Accepted())]
         note = Note("error", f"{ctx.names[peer]} sent other bytes for hop {hop}")
-        return _spent(state, peer), [note, Reply(ticket, Refused(Why.MISBEHAVIOUR, durable.promised))]
+        return _refuse(state, event, Why.MISBEHAVIOUR, note)
     why = _obstacle(ctx, state, peer, hop)
-    room: list[Effect] = []
-    passed_on = False
-    if why is None:
+    if why is None and (not covered(state, peer, handoff, inputs.now) or _leaps(ctx, state, peer, hop)):
         why = Why.NO_GRANT
-        covered = grant is not None and _covers(grant, handoff, durable.promised, inputs.now)
-        if covered and not _leaps(ctx, state, peer, hop):
-            passed_on = hop.epoch == durable.promised and delivery.arrived_elsewhere(state, hop)
-            if not passed_on:
-                state, room = _make_room(ctx, state, hop, inputs)
-                durable = state.durable
-            why = None if passed_on or state.phase is Phase.IDLE else Why.NO_GRANT
     if why is not None:
-        return _spent(state, peer), [*room, Reply(ticket, Refused(why, durable.promised))]
+        return _refuse(state, event, why)
+    state, room = _make_room(ctx, state, hop, inputs)
+    if state.phase is not Phase.IDLE:
+        return _refuse(state, event, Why.NO_GRANT, *room)
     try:
         token = visit.read_arrival(ctx, handoff.token, hop.step)
     except TokenError as error:
-        if passed_on:
-            state, room = delivery.delivered(ctx, state, inputs)
-        note = Note("error", f"{ctx.names[peer]}: {error}")
-        return _spent(state, peer), [*room, note, Reply(ticket, Refused(Why.UNFIT, durable.promised))]
-    tag = hop_tag(handoff.key, ctx.run_id, hop, token_digest)
-    assert grant is not None  # or it would not be taken
+        return _refuse(state, event, Why.UNFIT, *room, Note("error", f"{ctx.names[peer]}: {error}"))
+    assert grant is not None  # it covers the hand-over
     secret = inputs.dice.secret(16) if grant.hop is not None else grant.secret  # a standing one stands
     standing = Grant(secret, None, inputs.now + ctx.timing.grant_ttl_s)
-    receipt: dict[str, Any] = {"taken": {**durable.taken, peer: hop}}
-    if passed_on:  # all else that ``delivered`` changes is the new visit's from here on
-        assert isinstance(durable.custody, Planned)
-        room = [Log(accepted_line(ctx, durable.custody, inputs))]
-        receipt["given"] = delivery.given(state)
-    state, effects = visit.open_visit(
-        ctx,
-        state,
-        hop,
-        token,
-        inputs,
-        cause="handoff",
-        sender=peer,
-        tag=tag,
-        raw=handoff.token,
-        raw_digest=token_digest,
-        news={**leases.renewed(ctx, inputs), "grants": {**state.grants, peer: standing}},
-        high_water=hop,
-        high_water_digest=token_digest,
-        high_water_from=peer,
-        **receipt,
-    )
+    tag = hop_tag(handoff.key, ctx.run_id, hop, digest)
+    incoming = visit.Incoming(hop, token, handoff.token, digest, "handoff", peer, tag)
+    news = {**leases.renewed(ctx, inputs), "grants": {**state.grants, peer: standing}}
+    state, effects = visit.open_visit(ctx, state, incoming, inputs, news, taken={**state.durable.taken, peer: hop})
     return state, [*room, *effects, Reply(ticket, Accepted(standing.secret))]
+
+
+def _is_past(state: State, hop: Hop) -> bool:
+    """Was this hop taken before, or may it have been, with bytes that nobody remembers?"""
+    durable, high_water = state.durable, facts.high_water(state)
+    if durable.rejoined and (not state.checked or (hop == high_water and not durable.high_water_digest)):
+        return True
+    return hop.epoch == high_water.epoch and hop.step < high_water.step
+
+
+def _refuse(state: State, event: Received[Handoff], why: Why, *effects: Effect) -> Step:
+    return _spent(state, event.peer), [*effects, Reply(event.ticket, Refused(why, state.durable.promised))]
 
 
 def _spent(state: State, peer: int) -> State:
@@ -152,13 +131,10 @@ def _spent(state: State, peer: int) -> State:
 
 
 def covered(state: State, peer: int, handoff: Handoff, now: float) -> bool:
-    """Does this peer hold a grant for this hand-over?"""
-    grant = state.grants.get(peer)
-    return grant is not None and _covers(grant, handoff, state.durable.promised, now)
-
-
-def _covers(grant: Grant, handoff: Handoff, promised: Epoch, now: float) -> bool:
-    """Is this the hop the grant was given for (a standing one: any hop of the promised epoch)?"""
-    hop = handoff.hop
-    right_hop = grant.hop == hop if grant.hop is not None else hop.epoch == promised
+    """Does this peer hold a grant for this hand-over: for its hop, or a standing one for any hop of the promised
+    epoch?"""
+    grant, hop = state.grants.get(peer), handoff.hop
+    if grant is None:
+        return False
+    right_hop = grant.hop == hop if grant.hop is not None else hop.epoch == state.durable.promised
     return right_hop and grant.secret == handoff.grant and now < grant.expires_at

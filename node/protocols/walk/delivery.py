@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
-from node.protocols.walk.effects import Log
+from node.protocols.effects import Log
 from node.protocols.walk.state import Context, Inputs, Phase, Planned, State, Step
 from node.protocols.walk.values import Hop
 from node.protocols.walk.view_lines import accepted_line
@@ -17,8 +16,9 @@ def delivered(ctx: Context, state: State, inputs: Inputs, **changes: Any) -> Ste
     """The receiver has it, now or since before: this user is free, and watches."""
     custody = state.durable.custody
     assert isinstance(custody, Planned)
+    given = {**state.durable.given, custody.next: custody.out_hop}
     state = state._replace(
-        durable=state.durable._replace(given=given(state)),
+        durable=state.durable._replace(given=given),
         phase=Phase.IDLE,
         draft=None,
         handed=True,
@@ -31,13 +31,6 @@ def delivered(ctx: Context, state: State, inputs: Inputs, **changes: Any) -> Ste
         **changes,
     )
     return state, [Log(accepted_line(ctx, custody, inputs))]
-
-
-def given(state: State) -> Mapping[int, Hop]:
-    """What peers have acknowledged, once the last token is."""
-    custody = state.durable.custody
-    assert isinstance(custody, Planned)
-    return {**state.durable.given, custody.next: custody.out_hop}
 
 
 def arrived_elsewhere(state: State, hop: Hop) -> bool:

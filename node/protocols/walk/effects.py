@@ -24,27 +24,6 @@ from node.protocols.effects import (
 from node.protocols.walk.messages import Answer, Request, Result
 from node.protocols.walk.values import Payload
 
-__all__ = [
-    "Answered",
-    "Begin",
-    "Compute",
-    "Computed",
-    "Effect",
-    "Event",
-    "Finished",
-    "Log",
-    "Note",
-    "Persist",
-    "PersistFailed",
-    "Received",
-    "Reply",
-    "Send",
-    "Stop",
-    "Stopping",
-    "StreamClosed",
-    "Tick",
-]
-
 
 class Computed(NamedTuple):
     """A slow task finished its contribution (None: it had nothing to add) to a visit."""

@@ -8,8 +8,10 @@ fresh noise of its own (THEORY.md#one-token). Two majorities meet, so two result
 
 from __future__ import annotations
 
-from node.protocols.walk import claims, exits, facts, issue, leases, memory, questions, results, trust
-from node.protocols.walk.effects import Answered, Effect, Log, Note, Received, Reply, Send, Stop, Tick
+from node.protocols.effects import Answered, Log, Note, Received, Reply, Send, Stop, Tick
+from node.protocols.exits import STALLED
+from node.protocols.walk import claims, facts, issue, leases, memory, questions, results, trust
+from node.protocols.walk.effects import Effect
 from node.protocols.walk.messages import Fence, Locate, Located, Promise, Result, Why
 from node.protocols.walk.state import (
     Context,
@@ -154,7 +156,7 @@ def _too_few(ctx: Context, state: State, needed: int, inputs: Inputs) -> Step:
     text = f"the token may be lost; {needed} of {ctx.n} users must be alive to go on. Missing: {missing[:400]}"
     since = state.stalled_since if state.stalled_since is not None else inputs.now
     if inputs.now - since > ctx.timing.stall_timeout_s:
-        return state, [Stop(exits.STALLED, text + ". Start them, then start this user again.")]
+        return state, [Stop(STALLED, text + ". Start them, then start this user again.")]
     return leases.rest(ctx, state._replace(stalled_since=since), inputs, fresh=True), [Note("warning", text)]
 
 
@@ -235,7 +237,7 @@ def _lost_bid(ctx: Context, state: State, inputs: Inputs) -> Step:
     text = "; ".join(["no majority for taking the token up again", *named])
     since = inputs.now if state.outvoted_since is None else state.outvoted_since
     if inputs.now - since > ctx.timing.stall_timeout_s:
-        return state, [Stop(exits.STALLED, f"{text}. {ctx.majority} of {ctx.n} users must be able to vote.")]
+        return state, [Stop(STALLED, f"{text}. {ctx.majority} of {ctx.n} users must be able to vote.")]
     state = leases.rest(ctx, state._replace(outvoted_since=since), inputs, fresh=True)
     if unchecked:
         state = state._replace(watch_at=inputs.now + ctx.timing.locate_timeout_s)  # they may be asking around right now

@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from node.protocols.walk import delivery, exits, leases, questions, results, visit
-from node.protocols.walk.effects import Answered, Computed, Effect, Log, Note, Send, Stop, StreamClosed, Tick
+from node.protocols.effects import Answered, Log, Note, Send, Stop, StreamClosed, Tick
+from node.protocols.exits import STALLED
+from node.protocols.walk import delivery, leases, questions, results, visit
+from node.protocols.walk.effects import Computed, Effect
 from node.protocols.walk.messages import Accepted, Declined, Granted, Handoff, Offer, Refused, Why
 from node.protocols.walk.routing import can_go_on, live
 from node.protocols.walk.state import (
@@ -56,7 +58,7 @@ def stall(ctx: Context, state: State, inputs: Inputs) -> Step:
     text += ", ".join(ctx.names[user] for user in range(ctx.n) if user not in alive)
     state = state._replace(phase=Phase.STALLED)
     if inputs.now - since > ctx.timing.stall_timeout_s:
-        return state, [Stop(exits.STALLED, text + ". Start them, then start this user again.")]
+        return state, [Stop(STALLED, text + ". Start them, then start this user again.")]
     down = {user: FOREVER for user in range(ctx.n) if user not in alive}  # until they answer, not until time passes
     state = state._replace(stalled_since=since, retry_at=inputs.now + ctx.timing.retry_max_s, down=down)
     return state, [Note("error", text)]
@@ -108,22 +110,9 @@ def _hop_to_self(ctx: Context, state: State, inputs: Inputs) -> Step:
         state = state._replace(phase=Phase.ROUTING, handed=True, retry_at=inputs.now)
         return state, [Log(custody.sent.line)]
     token = visit.read_token(ctx, custody.out)
-    return visit.open_visit(
-        ctx,
-        state,
-        custody.out_hop,
-        token,
-        inputs,
-        cause="handoff",
-        sender=ctx.me,
-        tag=hop_tag(custody.key, ctx.run_id, custody.out_hop, custody.out_digest),
-        raw=custody.out,
-        raw_digest=custody.out_digest,
-        news=leases.renewed(ctx, inputs),
-        high_water=custody.out_hop,
-        high_water_digest=custody.out_digest,
-        high_water_from=ctx.me,
-    )
+    tag = hop_tag(custody.key, ctx.run_id, custody.out_hop, custody.out_digest)
+    incoming = visit.Incoming(custody.out_hop, token, custody.out, custody.out_digest, "handoff", ctx.me, tag)
+    return visit.open_visit(ctx, state, incoming, inputs, leases.renewed(ctx, inputs))
 
 
 # ---- time, and a task that is done ---------------------------------------------------------------------------
@@ -181,9 +170,8 @@ def _elsewhere(ctx: Context, state: State, inputs: Inputs) -> Step:
 
 
 def _back_off(ctx: Context, state: State, inputs: Inputs) -> float:
-    """Exponential back-off with jitter, bounded."""
-    ceiling = min(ctx.timing.retry_max_s, ctx.timing.retry_base_s * 2.0 ** min(state.tries, 16))
-    return inputs.now + ceiling * (0.5 + 0.5 * inputs.dice.unit())
+    """When to try again, with jitter."""
+    return inputs.now + ctx.timing.back_off_s(state.tries) * (0.5 + 0.5 * inputs.dice.unit())
 
 
 # ---- answers of the next user --------------------------------------------------------------------------------

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from node.protocols.effects import Log
 from node.protocols.walk import routing, visit
-from node.protocols.walk.effects import Log
 from node.protocols.walk.routing import Route
-from node.protocols.walk.state import Arrived, Context, Ended, Entry, Inputs, Mixed, Planned, State, Step
+from node.protocols.walk.state import Arrived, Context, Ended, Inputs, Planned, State, Step
 from node.protocols.walk.values import NO_HOP, Epoch, Hop, Token
 from node.protocols.walk.view_lines import peer_line
 
@@ -20,39 +20,14 @@ def start_walk(ctx: Context, state: State, epoch: Epoch, inputs: Inputs) -> Step
     token = Token(blank, 0, 0, 0, ctx.rule.blank_ledger(ctx.n))
     first, raw = ctx.topology.first_step, token.encode()
     if ctx.topology.may_hold(ctx.me, first):
-        hop = Hop(epoch, first)
-        return visit.open_visit(
-            ctx,
-            state,
-            hop,
-            token,
-            inputs,
-            cause="start",
-            sender=None,
-            tag=None,
-            raw=raw,
-            raw_digest=inputs.digest(raw),
-            news={},
-            high_water=hop,
-            high_water_digest=b"",
-            high_water_from=ctx.me,
-        )
-    visited = Entry(
-        "visit",
-        {
-            "epoch": list(epoch),
-            "step": 0,
-            "visit": durable.visits + 1,
-            "cause": "start",
-            "from": None,
-            **visit.values(ctx, received=blank),
-            "time": inputs.wall_time,
-        },
-    )
+        incoming = visit.Incoming(Hop(epoch, first), token, raw, inputs.digest(raw), "start", None, None)
+        return visit.open_visit(ctx, state, incoming, inputs, news={})
+    hop = Hop(epoch, 0)
+    visited = visit.visited_entry(ctx, state, hop, "start", blank, inputs)
     state, route = _route(ctx, state, 0, inputs)
     token = routing.pass_by(ctx, token, 0, route)
-    arrived = Arrived(Hop(epoch, 0), durable.visits + 1, "start", visited, raw, inputs.digest(raw))
-    return _issue(ctx, state, arrived, token, Mixed(blank, None, None, 0), 0, route, inputs)
+    arrived = Arrived(hop, durable.visits + 1, "start", visited, raw, inputs.digest(raw))
+    return _issue(ctx, state, arrived, route, visit.Outgoing(token, token.encode(), False, 0), inputs)
 
 
 def take_unreliable_for_down(ctx: Context, state: State, inputs: Inputs) -> Step:
@@ -86,21 +61,10 @@ def reissue(ctx: Context, state: State, inputs: Inputs) -> Step:
     mixed = ctx.worker.refresh(base.payload, supply, units, max(step, 1))
     token = visit.extend(ctx, base, mixed, units, False)
     hop, old = Hop(state.bid, step), custody.hop if isinstance(custody, Ended) else custody.out_hop
-    visited = Entry(
-        "visit",
-        {
-            "epoch": list(hop.epoch),
-            "step": step,
-            "visit": state.durable.visits + 1,
-            "cause": "reissue",
-            "from": None,
-            "base": [*old.epoch, old.step],
-            **visit.values(ctx, received=base.payload),
-            "time": inputs.wall_time,
-        },
-    )
+    visited = visit.visited_entry(ctx, state, hop, "reissue", base.payload, inputs, base=[*old.epoch, old.step])
     arrived = Arrived(hop, state.durable.visits + 1, "reissue", visited, custody.out, custody.out_digest)
-    return _issue(ctx, state, arrived, token, mixed, units, route, inputs)
+    outgoing = visit.Outgoing(token, token.encode(), False, units, noise=mixed.noise, cover=mixed.cover)
+    return _issue(ctx, state, arrived, route, outgoing, inputs)
 
 
 def _route(ctx: Context, state: State, step: int, inputs: Inputs) -> tuple[State, Route]:
@@ -113,19 +77,10 @@ def _route(ctx: Context, state: State, step: int, inputs: Inputs) -> tuple[State
 
 
 def _issue(
-    ctx: Context,
-    state: State,
-    arrived: Arrived,
-    token: Token,
-    mixed: Mixed,
-    units: int,
-    route: Route,
-    inputs: Inputs,
+    ctx: Context, state: State, arrived: Arrived, route: Route, outgoing: visit.Outgoing, inputs: Inputs
 ) -> Step:
     """Send a token that is not a visit's: an initial one, or one taken up again."""
     durable = state.durable._replace(custody=arrived, visits=arrived.visit)
     state = state._replace(durable=durable, draft=None, tries=0)
-    state = visit.route_to(
-        ctx, state, route, token, inputs, counts={}, real=False, units=units, contribution=None, mixed=mixed
-    )
+    state = visit.route_to(ctx, state, route, outgoing, inputs, counts={})
     return state, [Log(arrived.visited.line)]

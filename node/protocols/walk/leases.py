@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from node.protocols.walk.effects import Effect, Log
+from node.protocols.effects import Log
+from node.protocols.walk.effects import Effect
 from node.protocols.walk.state import HOLDING, Context, Inputs, Phase, State, Step, Watch
 from node.protocols.walk.values import NO_HOP, Epoch
 from node.protocols.walk.view_lines import abandoned_line

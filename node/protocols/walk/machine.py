@@ -13,13 +13,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
-from node.protocols.walk import arrival, election, handover, restart, results, roll_call, trust
-from node.protocols.walk.effects import (
+from node.protocols.effects import (
     Answered,
     Begin,
-    Computed,
-    Effect,
-    Event,
     Log,
     Persist,
     PersistFailed,
@@ -29,6 +25,8 @@ from node.protocols.walk.effects import (
     StreamClosed,
     Tick,
 )
+from node.protocols.walk import arrival, election, handover, restart, results, roll_call, trust
+from node.protocols.walk.effects import Computed, Effect, Event
 from node.protocols.walk.messages import (
     Accepted,
     Already,

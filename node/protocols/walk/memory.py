@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from node.protocols.walk import exits
-from node.protocols.walk.effects import Stop
+from node.protocols.effects import Stop
+from node.protocols.exits import OLD_DISK
 from node.protocols.walk.messages import Located
 from node.protocols.walk.state import NOBODY, AtBoot, Context, Durable, Planned, State
 from node.protocols.walk.values import NO_HOP
@@ -11,7 +11,7 @@ from node.protocols.walk.values import NO_HOP
 
 def old_disk(ctx: Context, peer: int) -> Stop:
     text = f"{ctx.names[peer]} remembers more of this user than its journal does: an old or lost disk. Use --rejoin."
-    return Stop(exits.OLD_DISK, text)
+    return Stop(OLD_DISK, text)
 
 
 def at_boot(ctx: Context, durable: Durable) -> AtBoot:

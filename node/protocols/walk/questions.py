@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
+from node.protocols.effects import Send
 from node.protocols.walk import claims, facts
-from node.protocols.walk.effects import Send
 from node.protocols.walk.messages import Fence, Locate
 from node.protocols.walk.state import Context, Inputs, Phase, State, Step, Watch
 

@@ -2,20 +2,9 @@
 
 from __future__ import annotations
 
+from node.protocols.effects import Answered, Begin, Log, Note, PersistFailed, Received, Reply, Stopping
 from node.protocols.walk import facts, memory, questions, results
-from node.protocols.walk.effects import (
-    Answered,
-    Begin,
-    Computed,
-    Effect,
-    Event,
-    Log,
-    Note,
-    PersistFailed,
-    Received,
-    Reply,
-    Stopping,
-)
+from node.protocols.walk.effects import Computed, Effect, Event
 from node.protocols.walk.messages import (
     Answer,
     Declined,

@@ -6,8 +6,10 @@ copies are identical, whoever crashed in between.
 
 from __future__ import annotations
 
-from node.protocols.walk import claims, delivery, exits, facts, leases, memory, questions, trust, visit
-from node.protocols.walk.effects import Answered, Effect, Finished, Log, Received, Reply, Send, Stop, Tick
+from node.protocols.effects import Answered, Finished, Log, Received, Reply, Send, Stop, Tick
+from node.protocols.exits import DONE
+from node.protocols.walk import claims, delivery, facts, leases, memory, questions, trust, visit
+from node.protocols.walk.effects import Effect
 from node.protocols.walk.messages import Publish, Published, Result
 from node.protocols.walk.state import Arrived, Claim, Context, Ended, Inputs, Phase, Planned, State, Step, Watch
 from node.protocols.walk.values import NO_EPOCH
@@ -69,8 +71,7 @@ def on_published(ctx: Context, state: State, event: Answered[Publish, Published]
 
 
 def _back_off(ctx: Context, state: State, inputs: Inputs) -> State:
-    wait_s = min(ctx.timing.retry_max_s, ctx.timing.retry_base_s * 2.0 ** min(state.tries, 16))
-    return state._replace(tries=state.tries + 1, retry_at=inputs.now + wait_s)
+    return state._replace(tries=state.tries + 1, retry_at=inputs.now + ctx.timing.back_off_s(state.tries))
 
 
 def _finalise(ctx: Context, state: State, inputs: Inputs) -> Step:
@@ -117,7 +118,7 @@ def on_served(ctx: Context, state: State, event: Answered[Publish, Published], i
     if state.unpublished:
         return _back_off(ctx, state, inputs), []
     if state.farewell:
-        return state, [Stop(exits.DONE, "the result is final and everybody has it")]
+        return state, [Stop(DONE, "the result is final and everybody has it")]
     return _tell(state._replace(unpublished=ctx.others, farewell=True, tries=0))
 
 
@@ -135,7 +136,7 @@ def on_publish(ctx: Context, state: State, event: Received[Publish], inputs: Inp
     if durable.final and durable.result is not None and durable.result.end != result.end:
         return state, [Reply(ticket, Published(False, durable.promised))]  # not the end that became final
     if durable.final:
-        stop: list[Effect] = [Stop(exits.DONE, "the result is final")] if message.everybody else []
+        stop: list[Effect] = [Stop(DONE, "the result is final")] if message.everybody else []
         return state, [Reply(ticket, Published(True, durable.promised)), *stop]
     if message.final:
         state = state._replace(claim=Claim(peer, result))
@@ -214,4 +215,4 @@ def on_linger_over(ctx: Context, state: State, event: Tick, inputs: Inputs) -> S
     """The linger is over; but not while somebody is being told: with many users one round takes longer than that."""
     if state.publishing:
         return state._replace(stop_at=inputs.now + ctx.timing.linger_s), []
-    return state._replace(stop_at=None), [Stop(exits.DONE, "the result is final")]
+    return state._replace(stop_at=None), [Stop(DONE, "the result is final")]

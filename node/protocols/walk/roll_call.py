@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from node.protocols.walk import claims, exits, facts, handover, issue, leases, memory, results
-from node.protocols.walk.effects import Answered, Log, Note, Stop
+from node.protocols.effects import Answered, Log, Note, Stop
+from node.protocols.exits import STALLED
+from node.protocols.walk import claims, facts, handover, issue, leases, memory, results
 from node.protocols.walk.messages import Locate, Located
 from node.protocols.walk.state import Arrived, Context, Inputs, Phase, State, Step
 from node.protocols.walk.values import NO_EPOCH, NO_HOP, Hop
@@ -44,9 +45,8 @@ def _wait_for_more(ctx: Context, state: State, missing: frozenset[int], needed: 
     since = inputs.now if state.stalled_since is None else state.stalled_since
     if state.durable.custody is not None and inputs.now - since > ctx.timing.stall_timeout_s:
         text = f"{1 + len(state.heard)} users alive, {needed} needed; keeping the token. Not answering: {names}"
-        return state, [Stop(exits.STALLED, text + ". Start them, then start this user again.")]
-    wait_s = min(ctx.timing.retry_max_s, ctx.timing.retry_base_s * 2.0 ** min(state.tries, 16))
-    wait_s *= 1.0 + inputs.dice.unit()
+        return state, [Stop(STALLED, text + ". Start them, then start this user again.")]
+    wait_s = ctx.timing.back_off_s(state.tries) * (1.0 + inputs.dice.unit())
     state = state._replace(tries=state.tries + 1, retry_at=inputs.now + wait_s, stalled_since=since)
     return state, [Note("info", f"waiting for {len(missing)} users: {names}")]
 

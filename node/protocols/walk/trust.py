@@ -7,8 +7,8 @@ read is none. What is possible and false, this does not find out (docs/THREAT_MO
 
 from __future__ import annotations
 
+from node.protocols.effects import Answered
 from node.protocols.walk import visit
-from node.protocols.walk.effects import Answered
 from node.protocols.walk.messages import (
     Answer,
     Declined,

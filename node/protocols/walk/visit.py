@@ -7,13 +7,14 @@ the next user may still change. The outgoing bytes are journaled before they lea
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from node.protocols.effects import Log
 from node.protocols.walk import routing
 from node.protocols.walk.digests import LONG_BYTES
-from node.protocols.walk.effects import Compute, Log
+from node.protocols.walk.effects import Compute
 from node.protocols.walk.routing import Route
 from node.protocols.walk.state import (
     FINISH,
@@ -68,46 +69,67 @@ def values(ctx: Context, **payloads: Payload | None) -> dict[str, Any]:
     return {name: None if payload is None else payload.tolist() for name, payload in payloads.items()}
 
 
-def open_visit(
+class Incoming(NamedTuple):
+    """A token that this user takes charge of. ``sender`` None: nobody sent it, the walk starts here."""
+
+    hop: Hop
+    token: Token
+    raw: Octets  # its bytes, as they came
+    digest: bytes  # of these
+    cause: str
+    sender: int | None
+    tag: str | None
+
+
+def visited_entry(
     ctx: Context,
     state: State,
     hop: Hop,
-    token: Token,
+    cause: str,
+    received: Payload,
     inputs: Inputs,
     *,
-    cause: str,
-    sender: int | None,
-    tag: str | None,
-    raw: Octets,
-    raw_digest: bytes,
-    news: Mapping[str, Any],
-    **receipt: Any,
+    sender: int | None = None,
+    **more: Any,
+) -> Entry:
+    """The line of this user's next visit. ``more``: what is said of some visits only."""
+    fields = {
+        "epoch": list(hop.epoch),
+        "step": hop.step,
+        "visit": state.durable.visits + 1,
+        "cause": cause,
+        "from": None if sender is None else ctx.names[sender],
+        **more,
+        **values(ctx, received=received),
+        "time": inputs.wall_time,
+    }
+    return Entry("visit", fields)
+
+
+def open_visit(
+    ctx: Context, state: State, incoming: Incoming, inputs: Inputs, news: Mapping[str, Any], **receipt: Any
 ) -> Step:
     """Take charge of a token: log the visit, compute (now, or off the loop), and plan the next hop.
 
     ``receipt``: what else becomes durable with it. ``news``: what else changes, and is forgotten by a crash."""
-    durable = state.durable
-    visited = Entry(
-        "visit",
-        {
-            "epoch": list(hop.epoch),
-            "step": hop.step,
-            "visit": durable.visits + 1,
-            "cause": cause,
-            "from": None if sender is None else ctx.names[sender],
-            "tag": tag,
-            **values(ctx, received=token.payload),
-            "time": inputs.wall_time,
-        },
+    durable, hop = state.durable, incoming.hop
+    visited = visited_entry(
+        ctx, state, hop, incoming.cause, incoming.token.payload, inputs, sender=incoming.sender, tag=incoming.tag
     )
-    token, opening = _opened(ctx, token, inputs)
+    token, opening = _opened(ctx, incoming.token, inputs)
     index, capped = next_index(ctx, durable, hop), is_capped(ctx, durable)
     contribution = None
     if ctx.worker.quick and not capped:
         contribution = ctx.worker.contribute(token.payload, index)
-    custody = Arrived(hop, durable.visits + 1, cause, visited, raw, raw_digest)
     state = state._replace(
-        durable=durable._replace(visits=durable.visits + 1, custody=custody, **receipt),
+        durable=durable._replace(
+            high_water=hop,
+            high_water_digest=b"" if incoming.sender is None else incoming.digest,
+            high_water_from=ctx.me if incoming.sender is None else incoming.sender,
+            visits=durable.visits + 1,
+            custody=Arrived(hop, durable.visits + 1, incoming.cause, visited, incoming.raw, incoming.digest),
+            **receipt,
+        ),
         draft=Draft(token, contribution, None, durable.contributions, opening),
         handed=False,
         tries=0,
@@ -116,7 +138,7 @@ def open_visit(
         **news,
     )
     if not ctx.worker.quick and not capped:
-        compute = Compute(token.payload, index, custody.visit)
+        compute = Compute(token.payload, index, durable.visits + 1)
         return state._replace(phase=Phase.COMPUTING), [Log(visited.line), compute]
     state, more = plan_hop(ctx, state, inputs)
     return state, [Log(visited.line), *more]
@@ -204,24 +226,14 @@ def _compose(ctx: Context, state: State, draft: Draft, route: Route, inputs: Inp
         sheet = TokenBuffer(received.head(), payload) if payload.nbytes > LONG_BYTES else None
         out = None if sheet is None else sheet.payload
         mixed = ctx.worker.mix(payload, contribution, draft.supply, units, step, closing, out)
+    cover = mixed.cover
     if draft.opening is not None:
-        cover = draft.opening if mixed.cover is None else draft.opening + mixed.cover
-        mixed = mixed._replace(cover=cover)
+        cover = draft.opening if cover is None else draft.opening + cover
     token = extend(ctx, received, mixed, units, real)
+    data = token.encode() if sheet is None else sheet.encode(token)
     counts = _counts(durable, custody, draft.contributions_before + int(real), route.next, real)
-    return route_to(
-        ctx,
-        state,
-        route,
-        token,
-        inputs,
-        counts,
-        real=real,
-        units=units,
-        contribution=contribution,
-        mixed=mixed,
-        sheet=sheet,
-    )
+    outgoing = Outgoing(token, data, real, units, contribution, mixed.noise, cover)
+    return route_to(ctx, state, route, outgoing, inputs, counts)
 
 
 def _with_noise(ctx: Context, draft: Draft, units: int, inputs: Inputs, *, closing: bool) -> Draft:
@@ -286,20 +298,16 @@ def _top_up(ctx: Context, state: State, custody: Planned, route: Route, inputs: 
     # A contribution that was seen stays counted on its edge, refused or not.
     before = custody._replace(real=False) if state.handed else custody
     counts = _counts(durable, before, durable.contributions, route.next, custody.real)
-    merged = {name: _sum(added.get(name), part, token) for name, part in _parts(mixed)}
-    contribution = None if added.get("contribution") is None else np.array(added["contribution"], token.payload.dtype)
-    return route_to(
-        ctx,
-        state,
-        route,
+    outgoing = Outgoing(
         token,
-        inputs,
-        counts,
-        real=custody.real,
-        units=custody.units + units,
-        contribution=contribution,
-        mixed=Mixed(token.payload, merged["noise"], merged["cover"], 0),
+        token.encode(),
+        custody.real,
+        custody.units + units,
+        contribution=_sum(added.get("contribution"), None, token),
+        noise=_sum(added.get("noise"), mixed.noise, token),
+        cover=_sum(added.get("cover"), mixed.cover, token),
     )
+    return route_to(ctx, state, route, outgoing, inputs, counts)
 
 
 def _reread(ctx: Context, state: State, custody: Planned, token: Token, route: Route) -> Token:
@@ -311,44 +319,42 @@ def _reread(ctx: Context, state: State, custody: Planned, token: Token, route: R
     return routing.pass_by(ctx, token, custody.hop.step, route)
 
 
-def _parts(mixed: Mixed) -> tuple[tuple[str, Payload | None], ...]:
-    return (("noise", mixed.noise), ("cover", mixed.cover))
-
-
 def _sum(logged: list[int] | list[float] | None, extra: Payload | None, token: Token) -> Payload | None:
+    """What the log says was put into the token before, and what is added now."""
     if logged is None:
         return extra
     base = np.array(logged, token.payload.dtype)
     return base if extra is None else base + extra
 
 
+class Outgoing(NamedTuple):
+    """A token that is ready to leave, and what this user put into it."""
+
+    token: Token
+    data: Octets  # its bytes
+    real: bool  # is a contribution of this user in it?
+    units: int  # noise components of this user's
+    contribution: Payload | None = None
+    noise: Payload | None = None
+    cover: Payload | None = None
+
+
 def route_to(
-    ctx: Context,
-    state: State,
-    route: Route,
-    token: Token,
-    inputs: Inputs,
-    counts: Mapping[str, Any],
-    *,
-    real: bool,
-    units: int,
-    contribution: Payload | None,
-    mixed: Mixed,
-    sheet: TokenBuffer | None = None,
+    ctx: Context, state: State, route: Route, outgoing: Outgoing, inputs: Inputs, counts: Mapping[str, Any]
 ) -> State:
     """Fix next user and bytes in the custody record, and ``counts`` beside it (durable with this transition)."""
     durable, custody = state.durable, state.durable.custody
     assert custody is not None
     hop = Hop(custody.hop.epoch, route.step)
     key = inputs.dice.secret(32)
-    data = token.encode() if sheet is None else sheet.encode(token)
+    token, data, real, units, contribution, noise, cover = outgoing
     data_digest = inputs.digest(data)
     fields: dict[str, Any] = {
         "epoch": list(hop.epoch),
         "visit": custody.visit,
         "real": real,
         "units": units,
-        **values(ctx, cover=mixed.cover, contribution=contribution, noise=mixed.noise, sent=token.payload),
+        **values(ctx, cover=cover, contribution=contribution, noise=noise, sent=token.payload),
         "time": inputs.wall_time,
     }
     was = (custody.hop, custody.visit, custody.cause, custody.visited)

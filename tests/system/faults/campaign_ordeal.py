@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable
 from random import Random
 
-from node.protocols.walk import exits
+from node.protocols import exits
 from tests.system.faults.custody import Kept
 from tests.system.harness import Harness
 

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from coordinator_free_launcher.identity.certificates import Authority, certificate_pem, host_of, read_key
-from node.protocols.walk import exits
+from node.protocols import exits
 from tests.system.faults.conftest import MakeTown
 from tests.system.faults.evidence import check
 from tests.system.harness import Harness, slow_task

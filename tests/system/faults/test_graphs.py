@@ -9,7 +9,7 @@ import pytest
 
 from analyzer.analysis import analyze_runs
 from analyzer.verdict import Status
-from node.protocols.walk import exits
+from node.protocols import exits
 from tests.system.faults.conftest import MakeTown
 from tests.system.faults.evidence import Hop, check
 from tests.system.harness import Harness

@@ -6,7 +6,7 @@ import shutil
 
 import pytest
 
-from node.protocols.walk import exits
+from node.protocols import exits
 from tests.system.faults.conftest import MakeTown
 from tests.system.faults.evidence import check
 from tests.system.harness import slow_task

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from node.protocols.walk import exits
+from node.protocols import exits
 from tests.system.faults.conftest import MakeTown
 from tests.system.faults.evidence import check
 from tests.system.harness import slow_task

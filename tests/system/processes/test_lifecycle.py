@@ -16,7 +16,7 @@ from coordinator_free_launcher.identity.bundle import user_folder
 from coordinator_free_launcher.local.launch import Launch, LaunchError, Outcome, launch
 from coordinator_free_launcher.local.node_pool import NodePool
 from network_dp.plan import Plan
-from node.protocols.walk import exits
+from node.protocols import exits
 from node.storage.journal import MAGIC
 from tests.system.harness import PATIENT, bundles, make_plan
 from tests.system.processes.watch import (

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from coordinator_free_launcher.local.launch import Launch, launch
-from node.protocols.walk import exits
+from node.protocols import exits
 from tests.system.harness import PATIENT, bundles, make_plan
 from tests.system.processes.troubled_tasks import DATUM
 from tests.system.processes.watch import call

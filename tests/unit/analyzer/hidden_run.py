@@ -17,20 +17,9 @@ from network_dp.plan import Plan
 from network_dp.plan_reader import dump
 from node.dice import SystemDice
 from node.noise import SystemSource
+from node.protocols.effects import Answered, Begin, Finished, Log, Received, Reply, Send, Tick
 from node.protocols.rounds import lists, machine
-from node.protocols.rounds.effects import (
-    Answered,
-    Begin,
-    Compute,
-    Computed,
-    Finished,
-    Log,
-    Received,
-    Reply,
-    Send,
-    Tick,
-    Turn,
-)
+from node.protocols.rounds.effects import Compute, Computed, Turn
 from node.protocols.rounds.pads import Pads
 from node.protocols.rounds.speech import size_of
 from node.protocols.rounds.state import COUNT_BYTES, Context, Durable, Inputs, State

@@ -7,7 +7,8 @@ from copy import copy
 import numpy as np
 import pytest
 
-from node.protocols.walk.effects import Begin, Compute, Computed, Tick
+from node.protocols.effects import Begin, Tick
+from node.protocols.walk.effects import Compute, Computed
 from node.protocols.walk.messages import NOWHERE, Accepted, Fence, Granted, Handoff, Locate, Offer, Promise
 from node.protocols.walk.state import Phase
 from node.protocols.walk.values import NO_HOP, Hop, Token

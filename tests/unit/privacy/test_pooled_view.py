@@ -18,8 +18,9 @@ from numpy.typing import NDArray
 from network_dp import audit, hidden
 from network_dp.plan_reader import from_dict
 from node.dice import SystemDice
+from node.protocols.effects import Received
 from node.protocols.rounds import lists, machine
-from node.protocols.rounds.effects import Computed, Received, Turn
+from node.protocols.rounds.effects import Computed, Turn
 from node.protocols.rounds.messages import BATCH, Block, Call
 from node.protocols.rounds.pads import Pads, Words
 from node.protocols.rounds.speech import Kind, decoded, words

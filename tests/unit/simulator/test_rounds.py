@@ -9,8 +9,8 @@ import pytest
 from typer.testing import CliRunner
 
 from coordinator_free_launcher.cli.app import app
+from node.protocols.effects import Begin, Persist
 from node.protocols.rounds import adder, lists, lives, machine, masked, visit
-from node.protocols.rounds.effects import Begin, Persist
 from node.protocols.rounds.pads import Pads
 from node.protocols.rounds.state import Durable
 from simulator.faults.evidence import ViolationError

@@ -31,7 +31,7 @@ def test_a_graph_is_made_checked_drawn_and_written(tmp_path: Path) -> None:
     p, pi = metropolis(peers), stationary(peers)
     matrix = facts["matrix"]
     assert isinstance(matrix, list)
-    assert matrix[0][4] == pytest.approx(graph_walk.epsilon("sum", p, pi, 0, [4], 30, 4.0, 1.0, 1e-6), rel=1e-9)
+    assert matrix[0][4] == pytest.approx(graph_walk.prepare("sum", p, pi, 0, [4], 30).epsilon(4.0, 1.0, 1e-6), rel=1e-9)
     worst = facts["worst"]
     assert isinstance(worst, dict) and worst["epsilon"] == max(map(max, matrix))
     again = ask("--edges", str(out), "--steps", "30", "--no-advise", "--draw", str(svg))
@@ -57,7 +57,7 @@ def test_what_colluders_learn_together_is_that_of_the_set() -> None:
     assert isinstance(together, dict) and {x["target"] for x in together["losses"]} == {"user-0", "user-2"}
     for line in together["losses"]:
         target = int(line["target"].removeprefix("user-"))
-        alone = graph_walk.epsilon("sum", p, pi, target, [1, 3], 20, 4.0, 1.0, 1e-6)
+        alone = graph_walk.prepare("sum", p, pi, target, [1, 3], 20).epsilon(4.0, 1.0, 1e-6)
         matrix = facts["matrix"]
         assert isinstance(matrix, list)
         assert line["epsilon"] == alone > max(matrix[target][1], matrix[target][3])

@@ -19,7 +19,7 @@ from coordinator_free_launcher.local.launch import Progress, slow
 from coordinator_free_launcher.local.relay import AGAIN_S, LINES, Relay
 from coordinator_free_launcher.local.status import running_pid, status_of
 from node import process
-from node.protocols.walk import exits
+from node.protocols import exits
 from tests.unit.coordinator_free_launcher.conftest import MakePlan
 
 NAMES = ["anna", "bert", "carl", "dora", "emil"]

@@ -100,7 +100,7 @@ def test_the_promise_is_the_worst_pair_that_far_apart(kind: str) -> None:
         assert isinstance(graph, Graph)
         law = (graph.transition(), graph.stationary())
         pairs = [
-            graph_walk.epsilon(made.task.accounting, *law, u, [v], 20, 5.0, made.sensitivity, aim(made), True)
+            graph_walk.prepare(made.task.accounting, *law, u, [v], 20, True).epsilon(5.0, made.sensitivity, aim(made))
             for u in range(4)
             for v in range(4)
             if graph.distances()[u, v] >= distance

@@ -118,7 +118,7 @@ def test_tokens_take_turns_in_two_places_that_keep_their_size(tmp_path: Path) ->
     assert (tmp_path / "journal").stat().st_size < PAGE_BYTES, "no token is in the journal itself"
 
 
-def test_compaction_does_not_write_again_what_is_shelved(tmp_path: Path) -> None:
+def test_compaction_does_not_write_again_what_is_stored(tmp_path: Path) -> None:
     write(tmp_path, holding(1))
     journal = Journal(tmp_path, WALK, START, sync=True)
     assert journal.compact(journal.durable)
@@ -127,7 +127,7 @@ def test_compaction_does_not_write_again_what_is_shelved(tmp_path: Path) -> None
     assert read(tmp_path) == holding(1)
 
 
-def test_room_is_made_ahead_beside_what_is_shelved(tmp_path: Path) -> None:
+def test_room_is_made_ahead_beside_what_is_stored(tmp_path: Path) -> None:
     write(tmp_path, holding(1))
     journal = Journal(tmp_path, WALK, START, sync=True)
     journal.make_room(3 * SIZE)

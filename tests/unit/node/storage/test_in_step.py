@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from network_dp import view
-from node.protocols.walk.effects import Persist
+from node.protocols.effects import Persist
 from node.protocols.walk.state import Durable, Entry, Planned, State, diff
 from node.protocols.walk.values import Hop
 from node.storage import in_step

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from node.protocols.effects import Answered, Persist, Received
 from node.protocols.walk import arrival, handover, issue, machine, routing, visit
-from node.protocols.walk.effects import Answered, Persist, Received
 from node.protocols.walk.messages import Granted, Handoff, Offer, Why
 from node.protocols.walk.routing import Route
-from node.protocols.walk.state import FINISH, Arrived, Context, Grant, Inputs, Mixed, Phase, Planned, State, Step, Watch
+from node.protocols.walk.state import FINISH, Arrived, Context, Grant, Inputs, Phase, Planned, State, Step, Watch
 from node.protocols.walk.values import Hop, Token
 
 Plant = Callable[[pytest.MonkeyPatch], None]
@@ -30,18 +30,10 @@ def redraw_noise_on_resend(patch: pytest.MonkeyPatch) -> None:
             mixed = ctx.worker.mix(clean, None, inputs.supply(), custody.units, custody.hop.step, False)
             contribution = None if line["contribution"] is None else np.array(line["contribution"])
             route, again = Route(custody.next, custody.out_hop.step), token._replace(payload=mixed.payload)
-            state = visit.route_to(
-                ctx,
-                state,
-                route,
-                again,
-                inputs,
-                {},
-                real=custody.real,
-                units=custody.units,
-                contribution=contribution,
-                mixed=mixed,
+            outgoing = visit.Outgoing(
+                again, again.encode(), custody.real, custody.units, contribution, mixed.noise, mixed.cover
             )
+            state = visit.route_to(ctx, state, route, outgoing, inputs, {})
         return handover.on_granted(ctx, state._replace(phase=Phase.OFFERING), event, inputs)
 
     key = (Phase.OFFERING, "granted")
@@ -71,11 +63,13 @@ def reissue_without_fresh_noise(patch: pytest.MonkeyPatch) -> None:
     """The last token again, as it is."""
     send = issue._issue
 
-    def bare(ctx: Context, state: State, arrived: Arrived, token: Token, mixed: Mixed, units: int, *more: Any) -> Step:
+    def bare(
+        ctx: Context, state: State, arrived: Arrived, route: Route, outgoing: visit.Outgoing, inputs: Inputs
+    ) -> Step:
         if arrived.cause == "reissue":
-            token, units = visit.read_token(ctx, arrived.out), 0
-            mixed = Mixed(token.payload, None, None, 0)
-        return send(ctx, state, arrived, token, mixed, units, *more)
+            token = visit.read_token(ctx, arrived.out)
+            outgoing = visit.Outgoing(token, token.encode(), False, 0)
+        return send(ctx, state, arrived, route, outgoing, inputs)
 
     patch.setattr(issue, "_issue", bare)
 

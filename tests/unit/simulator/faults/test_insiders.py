@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from node.protocols.walk import exits
+from node.protocols import exits
+from node.protocols.effects import Received, Send, Stop
 from node.protocols.walk.digests import digest
-from node.protocols.walk.effects import Effect, Received, Send, Stop
+from node.protocols.walk.effects import Effect
 from node.protocols.walk.messages import (
     Answer,
     Declined,

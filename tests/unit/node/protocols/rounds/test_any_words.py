@@ -11,8 +11,9 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from node.protocols.effects import Answered, Persist, Received, Send, Tick
 from node.protocols.rounds import lists, machine
-from node.protocols.rounds.effects import Answered, Computed, Event, Persist, Received, Send, Tick, Turn
+from node.protocols.rounds.effects import Computed, Event, Turn
 from node.protocols.rounds.hearing import MAX_JUMP
 from node.protocols.rounds.messages import Answer, Batch, Block, Call, Outcome, Request, Shuffle, Taken, Want
 from node.protocols.rounds.seal import OVERHEAD_BYTES

@@ -7,8 +7,9 @@ from typing import Any, TypeVar
 
 import pytest
 
+from node.protocols.effects import Answered, Begin, Persist, PersistFailed, Received, Reply, Send
 from node.protocols.walk import machine
-from node.protocols.walk.effects import Answered, Begin, Effect, Event, Persist, PersistFailed, Received, Reply, Send
+from node.protocols.walk.effects import Effect, Event
 from node.protocols.walk.messages import NOWHERE, Answer, Granted, Handoff, Locate, Located, Offer, Request
 from node.protocols.walk.state import Context, Durable, Inputs, State
 from node.protocols.walk.values import Hop, Token

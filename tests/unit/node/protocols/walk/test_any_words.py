@@ -12,9 +12,10 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from node.protocols.effects import Answered, Begin, Persist, Received, Reply, Tick
 from node.protocols.walk import machine, trust
 from node.protocols.walk.digests import digest
-from node.protocols.walk.effects import Answered, Begin, Event, Persist, Received, Reply, Tick
+from node.protocols.walk.effects import Event
 from node.protocols.walk.messages import (
     Accepted,
     Already,

@@ -6,9 +6,11 @@ import json
 
 import pytest
 
-from node.protocols.walk import exits, facts, questions
+from node.protocols import exits
+from node.protocols.effects import Begin, Finished, Log, Persist, Stop, Tick
+from node.protocols.walk import facts, questions
 from node.protocols.walk.digests import digest
-from node.protocols.walk.effects import Begin, Compute, Finished, Log, Persist, Stop, Tick
+from node.protocols.walk.effects import Compute
 from node.protocols.walk.messages import (
     NOWHERE,
     Accepted,

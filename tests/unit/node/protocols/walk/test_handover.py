@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from node.protocols.walk.effects import Compute, Log, Note, Persist, Send, Tick
+from node.protocols.effects import Log, Note, Persist, Send, Tick
+from node.protocols.walk.effects import Compute
 from node.protocols.walk.messages import (
     Accepted,
     Already,

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from node.protocols.walk import election, exits
+from node.protocols import exits
+from node.protocols.effects import Finished, Stop, Tick
+from node.protocols.walk import election
 from node.protocols.walk.digests import digest
-from node.protocols.walk.effects import Finished, Stop, Tick
 from node.protocols.walk.messages import (
     NOWHERE,
     Accepted,
