@@ -105,7 +105,3 @@ def _middle(plan: Plan) -> float:
     from analyzer.attack import prior
 
     return prior(plan)[0]
-
-
-def register(app: typer.Typer) -> None:
-    app.command("attack")(attack)

@@ -113,7 +113,3 @@ def _sentence(result: RealAudit) -> str:
         f"(Clopper-Pearson; in one run; confidence {result.confidence:g}, {result.n_runs} real runs, "
         f"{result.n_canaries} canaries)"
     )
-
-
-def register(app: typer.Typer) -> None:
-    app.command("audit")(audit)

@@ -38,12 +38,6 @@ ReissuesOption = Annotated[
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands to the main application."""
-    app.command("bounds")(bounds)
-    app.command("calibrate")(calibrate)
-
-
 def bounds(
     task: TaskOption = "sum",
     topology: TopologyOption = "complete",

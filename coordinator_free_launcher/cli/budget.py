@@ -199,7 +199,3 @@ def _print(path: Path, found: dict[str, Any]) -> None:
     budget = found["budget"]
     of = "no budget is set (network-dp budget set)" if budget is None else f"of a budget of {budget['epsilon']:g}"
     console.print(f"together: epsilon {text(found['total_epsilon'])} at delta = {found['delta']:g}; {of}")
-
-
-def register(app: typer.Typer) -> None:
-    app.add_typer(budgets, name="budget")

@@ -124,10 +124,3 @@ def health_command(bundle: Annotated[Path, typer.Argument(metavar="BUNDLE", help
     answer = check(bundle)
     typer.echo(answer)
     raise typer.Exit(0 if answer == "SERVING" else 1)
-
-
-def register(app: typer.Typer) -> None:
-    """Add the commands of this file to the command line."""
-    app.command("compose")(compose_command)
-    app.command("stack")(stack_command)
-    app.command("health")(health_command)

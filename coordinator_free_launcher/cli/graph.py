@@ -60,11 +60,6 @@ _SHAPED_BY: Final = {
 }
 
 
-def register(app: typer.Typer) -> None:
-    """Add ``graph`` to the command line."""
-    app.command("graph")(graph)
-
-
 def graph(
     kind: KindArgument = None,
     users: Annotated[int, typer.Option(min=3, max=100_000, help="Users.")] = 16,

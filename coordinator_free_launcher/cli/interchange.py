@@ -114,8 +114,3 @@ def _write(text: str, out: Path | None) -> None:
     with out.open("x") as file:
         file.write(text if text.endswith("\n") else f"{text}\n")
     typer.echo(f"{out} written", err=True)
-
-
-def register(app: typer.Typer) -> None:
-    app.command("guarantee")(guarantee_command)
-    app.command("statement")(statement_command)

@@ -250,7 +250,3 @@ def show_facts(plan: Plan, facts: dict[str, tuple[Any, str]]) -> None:
         text = text[:HASH_SHOWN] if key == "plan_hash" else text
         table.add_row(key, text, meaning)
     Console().print(table)
-
-
-def register(app: typer.Typer) -> None:
-    app.add_typer(plans, name="plan")

@@ -230,11 +230,3 @@ def demo_command(
     if page is not None:
         page.stay()
     raise typer.Exit(code)
-
-
-def register(app: typer.Typer) -> None:
-    app.command("run")(run_command)
-    app.command("launch")(launch_command)
-    app.command("status")(status_command)
-    app.command("node")(node_command)
-    app.command("demo")(demo_command)

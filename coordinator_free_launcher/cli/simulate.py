@@ -19,14 +19,10 @@ SCHEDULES = 2000
 PROTOCOLS = ("walk", "rounds")
 SHOWN = 10
 
-
-def register(app: typer.Typer) -> None:
-    """Add the group ``simulate`` to the command line."""
-    group = typer.Typer(help="Simulate runs in one process, with virtual time.", no_args_is_help=True)
-    group.command("faults")(faults)
-    app.add_typer(group, name="simulate")
+simulations = typer.Typer(help="Simulate runs in one process, with virtual time.", no_args_is_help=True)
 
 
+@simulations.command("faults")
 def faults(
     seed: Annotated[int | None, typer.Option(min=0, help="Replay one schedule.")] = None,
     first: Annotated[int, typer.Option(min=0, help="Seed of the first schedule.")] = 0,
