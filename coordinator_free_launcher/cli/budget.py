@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from coordinator_free_launcher.cli.options import finite
+from coordinator_free_launcher.cli.options import Json, finite
 from network_dp import ledger
 from network_dp.ledger import Budget, Ledger, LedgerError
 from network_dp.untrusted import shortened
@@ -31,7 +31,6 @@ Ledgers = Annotated[
         "Default: your state folder (see `network-dp budget`), nothing for made-up data."
     ),
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 DEFAULT_DELTA = 1e-6
 
 
@@ -99,15 +98,11 @@ def check(
 ) -> None:
     """Would this plan fit? Exit code 1 if it would overspend; nothing is charged."""
     from coordinator_free_launcher.budget import spent
-    from coordinator_free_launcher.cli.accounting import prepare
-    from coordinator_free_launcher.cli.provision import read_plan
-    from coordinator_free_launcher.identity.finalise import finalise
+    from coordinator_free_launcher.cli.accounting import read_final
     from network_dp.accounting.guarantee import charge_of
 
     book = ledger.read(_ledger(user, file, new=True))
-    wish = read_plan(plan_file)
-    prepare(wish)
-    plan = finalise(wish)
+    plan = read_final(plan_file)
     charge = charge_of(plan)
     delta = plan.noise.delta if book.budget is None else book.budget.delta
     now, after = spent(book, delta), spent(book.plus(charge), delta)

@@ -83,13 +83,9 @@ def _read(source: Path) -> tuple[Plan, Analysis | None]:
 
         analysis = analyze_runs([source]).runs[0]
         return analysis.run.plan, analysis
-    from coordinator_free_launcher.cli.accounting import prepare
-    from coordinator_free_launcher.cli.provision import read_plan
-    from coordinator_free_launcher.identity.finalise import finalise
+    from coordinator_free_launcher.cli.accounting import read_final
 
-    wish = read_plan(source)
-    prepare(wish)
-    return finalise(wish), None
+    return read_final(source), None
 
 
 def _guarantee(plan: Plan, analysis: Analysis | None, pair: str | None) -> Guarantee:

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from coordinator_free_launcher.cli.options import finite, numbers, split
+from coordinator_free_launcher.cli.options import Json, finite, numbers, split
 from coordinator_free_launcher.cli.provision import read_plan
 from coordinator_free_launcher.cli.rows import Row
-from coordinator_free_launcher.cli.say import say
+from coordinator_free_launcher.cli.say import bar, say
 from network_dp.in_words import way
 from network_dp.plan import Plan, PlanError
 
@@ -151,19 +151,19 @@ def with_peers(
 def check(
     plan_file: Annotated[Path, typer.Argument(metavar="PLAN", help="The plan to check.")],
     colluders: Annotated[int, typer.Option(min=1, help="Also show what this many users together may learn.")] = 1,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Validate a plan and print what will happen, what it promises, and whether its answer will be worth having."""
-    from coordinator_free_launcher.cli.accounting import prepare, working
+    from coordinator_free_launcher.cli.accounting import WORK, prepare
     from coordinator_free_launcher.cli.rows import print_rows
     from coordinator_free_launcher.cli.worth import as_plain, show_worth
-    from coordinator_free_launcher.identity.provision import finalise
+    from coordinator_free_launcher.identity.finalise import finalise
 
     wish = read_plan(plan_file)
     if colluders >= wish.n:
         raise PlanError(f"--colluders {colluders}: of {wish.n} users at least one must be left to protect")
     prepare(wish, colluders)
-    with working():
+    with bar(WORK):
         plan = finalise(wish)
         facts, rows = describe(plan), comparison(plan, colluders)
     if as_json:
