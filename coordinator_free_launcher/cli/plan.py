@@ -226,16 +226,19 @@ def _rows(plan: Plan) -> dict[str, tuple[Any, str]]:
 
 def comparison(plan: Plan, colluders: int = 1) -> list[Row]:
     """The table of ``network-dp bounds`` for a plan: what it promises, and beside it what the paper printed."""
-    from analyzer.report.as_printed import as_printed, theorem_of
     from coordinator_free_launcher.cli.promise import promises
+    from network_dp.printed import theorem_of
 
+    rows, theorem = promises(plan, colluders), theorem_of(plan)
     if plan.walk.anonymous:  # of anonymous rounds the paper says nothing
-        return promises(plan, colluders)
-    label = f"as printed ({theorem_of(plan)})" if theorem_of(plan) else "as printed"
-    note = "the paper's formula: for comparison only" if theorem_of(plan) else "the paper has no theorem for this"
-    rows = promises(plan, colluders)
+        return rows
+    if theorem is None:
+        printed = Row("printed_epsilon", "as printed", None, "the paper has no theorem for this")
+    else:
+        label, value = f"as printed ({theorem.name})", theorem.epsilon(plan.mechanism.size)
+        printed = Row("printed_epsilon", label, value, "the paper's formula: for comparison only")
     after = [row.key for row in rows].index("local_epsilon") + 1
-    return [*rows[:after], Row("printed_epsilon", label, as_printed(plan), note), *rows[after:]]
+    return [*rows[:after], printed, *rows[after:]]
 
 
 def show_facts(plan: Plan, facts: dict[str, tuple[Any, str]]) -> None:

@@ -35,7 +35,6 @@ TABLES = {
     "node/noise/__init__.py": "a sampler for each mechanism",
     "node/tasks/__init__.py": "the code of each task",
     "analyzer/checks/randomness.py": "the test of each mechanism's law",
-    "analyzer/report/as_printed.py": "the paper's theorems",
     "analyzer/reconstruct/noise_laws.py": "the tails of each additive noise",
     "coordinator_free_launcher/api.py": "what a run of each task returns",
     "coordinator_free_launcher/cli/bounds_kinds.py": "the options of each topology",
