@@ -46,6 +46,11 @@ class Lineage:
         mask[self.accepted] = True
         return mask
 
+    @property
+    def off_branch(self) -> Bools:
+        """Tokens that left the accepted branch; where that is not known, none is said to have."""
+        return ~self.on_branch & self.complete
+
 
 def _match(keys: NDArray[np.uint64], wanted: NDArray[np.uint64]) -> Ints:
     """For each wanted key the first row that has it, else NOBODY."""
