@@ -108,10 +108,10 @@ def exposure_law(analysis: Analysis) -> str:
         axes.upright(numbers.promised, "law", "promised before the run")
     if limit is not None:
         axes.upright(limit, "limit", "limit of the verdict")
-    what = "exposure S of a pair" if gaussian else "epsilon of a pair"
-    axes.scales(what, "share of pairs above", y_ticks=range(floor, 1), y_text=lambda y: number(10.0**y))
-    before = "exposure {}, and the bound on its law" if gaussian else "epsilon {}, and what was promised"
-    caption = f"Each pair's {before.format('on the path that was really taken')} before the run."
+    name = "exposure S of a pair" if gaussian else "epsilon of a pair"
+    axes.scales(name, "share of pairs above", y_ticks=range(floor, 1), y_text=lambda y: number(10.0**y))
+    what, before = ("exposure", "the bound on its law") if gaussian else ("epsilon", "what was promised")
+    caption = f"Each pair's {what} on the path that was really taken, and {before} before the run."
     return figure("Exposure against its law", axes.render(), caption)
 
 
