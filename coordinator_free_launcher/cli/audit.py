@@ -87,14 +87,16 @@ def audit(
         raise typer.Exit(1)
 
 
-def _attack_real_runs(algorithm: str, out: Path | None, n_runs: int = 50, **given: Any) -> RealAudit:
-    from coordinator_free_launcher.local import audit as attacked
+def _attack_real_runs(
+    algorithm: str, out: Path | None, n_runs: int = 50, delta: float = 0.2, **given: Any
+) -> RealAudit:
+    from coordinator_free_launcher.local.audit import Attacked, run
     from network_dp.errors import require
 
     require(out is None or not out.exists(), f"{out} exists: give a new folder")
+    attacked = Attacked(algorithm, **given)  # type: ignore[arg-type]  # it checks
     with tempfile.TemporaryDirectory(prefix="network-dp-audit-") as scratch, bar("real runs", n_runs) as show:
-        folder = Path(scratch) if out is None else out
-        return attacked.run(algorithm, folder, n_runs=n_runs, show=show, **given)  # type: ignore[arg-type]  # it checks
+        return run(attacked, Path(scratch) if out is None else out, n_runs=n_runs, delta=delta, show=show)
 
 
 def _sentence(result: RealAudit) -> str:
