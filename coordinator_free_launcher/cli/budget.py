@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from coordinator_free_launcher.budget import DEFAULT_DELTA, set_budget, spent
 from coordinator_free_launcher.cli.options import Json, finite
 from network_dp import ledger
 from network_dp.ledger import Budget, Ledger, LedgerError
@@ -31,7 +32,6 @@ Ledgers = Annotated[
         "Default: your state folder (see `network-dp budget`), nothing for made-up data."
     ),
 ]
-DEFAULT_DELTA = 1e-6
 
 
 def ledgers_folder(named: str | None, *, real_data: bool) -> Path | None:
@@ -80,8 +80,6 @@ def set_command(
 
     Example: network-dp budget set --epsilon 3 --delta 1e-6 --user ann
     """
-    from coordinator_free_launcher.budget import set_budget
-
     if not 0 < delta < 1:
         raise LedgerError(f"--delta {delta:g}: must lie strictly between 0 and 1")
     path = _ledger(user, file, new=True)
@@ -97,7 +95,6 @@ def check(
     as_json: Json = False,
 ) -> None:
     """Would this plan fit? Exit code 1 if it would overspend; nothing is charged."""
-    from coordinator_free_launcher.budget import spent
     from coordinator_free_launcher.cli.accounting import read_final
     from network_dp.accounting.guarantee import charge_of
 
@@ -139,7 +136,6 @@ def _ledger(user: str | None, file: Path | None, *, new: bool = False) -> Path:
 
 
 def _summary(book: Ledger, delta: float | None) -> dict[str, Any]:
-    from coordinator_free_launcher.budget import spent
     from network_dp.accounting.guarantee import composed_epsilon, of_charge, of_run
 
     budget = book.budget

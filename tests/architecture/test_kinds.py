@@ -39,7 +39,6 @@ TABLES = {
     "coordinator_free_launcher/api.py": "what a run of each task returns",
     "coordinator_free_launcher/cli/bounds_kinds.py": "the options of each topology",
     "coordinator_free_launcher/cli/bounds_tasks.py": "the options of each task",
-    "coordinator_free_launcher/local/comparison.py": "estimate against truth, in a demo",
     "coordinator_free_launcher/local/demo_data.py": "made-up data for a demo",
     "coordinator_free_launcher/local/rivals.py": "the same under local DP, in a demo",
     "simulator/faults/scenario.py": "rows of the plans that are simulated",

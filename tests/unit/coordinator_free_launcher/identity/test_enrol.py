@@ -16,9 +16,9 @@ from cryptography.x509.oid import NameOID
 from typer.testing import CliRunner
 
 from coordinator_free_launcher.cli.app import app
+from coordinator_free_launcher.identity.bundle import ProvisionError
 from coordinator_free_launcher.identity.certificates import IdentityError, read_key, user_name
 from coordinator_free_launcher.identity.enrol import Card, accept, keygen, sign
-from coordinator_free_launcher.identity.provision import ProvisionError
 from network_dp.plan_reader import dump, parse
 from node.config import read_bundle
 from node.pins import pin

@@ -14,15 +14,11 @@ from typer.testing import CliRunner
 
 from coordinator_free_launcher.cli.app import app
 from coordinator_free_launcher.identity import provision as provision_module
+from coordinator_free_launcher.identity.bundle import ProvisionError
 from coordinator_free_launcher.identity.certificates import certificate_key, read_key, user_name
 from coordinator_free_launcher.identity.deliver import deliver
-from coordinator_free_launcher.identity.provision import (
-    ProvisionError,
-    already_provisioned,
-    finalise,
-    provision,
-    unpinned,
-)
+from coordinator_free_launcher.identity.finalise import finalise
+from coordinator_free_launcher.identity.provision import already_provisioned, provision, unpinned
 from network_dp.plan_reader import dump, parse
 from node.pins import pin
 
