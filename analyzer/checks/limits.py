@@ -18,10 +18,10 @@ from typing import Final
 
 import numpy as np
 
-from analyzer.checks.alarms import FALSE_ALARM
 from analyzer.read.tables import Floats
 from analyzer.reconstruct.exposures import Piece, one_epsilon
 from analyzer.reconstruct.responses import ORDERS
+from analyzer.verdict import FALSE_ALARM
 from network_dp.accounting import bounds, shuffle
 from network_dp.accounting.moments import Law, log_moment
 from network_dp.accounting.number_cache import kept

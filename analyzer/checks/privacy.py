@@ -9,14 +9,13 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from analyzer.checks import limits
-from analyzer.checks.alarms import FALSE_ALARM
 from analyzer.checks.integrity import Run, abandoned
 from analyzer.checks.limits import Course
 from analyzer.read.tables import Finding, Floats
 from analyzer.reconstruct.exposures import Measure, UnmeasurableError
 from analyzer.reconstruct.lineage import contributions_per_user
 from analyzer.reconstruct.observations import Observations
-from analyzer.verdict import Check, Status
+from analyzer.verdict import FALSE_ALARM, Check, Status
 from network_dp import promise
 from network_dp.plan import Plan
 

@@ -12,13 +12,12 @@ import numpy as np
 from scipy.stats import binom
 
 from analyzer.checks import limits
-from analyzer.checks.alarms import FALSE_ALARM
 from analyzer.checks.integrity import Run
 from analyzer.checks.privacy import n_live
 from analyzer.read.tables import HANDOFF, REISSUE, Ints
 from analyzer.reconstruct.exposures import one_epsilon
 from analyzer.reconstruct.lineage import contributions_per_user
-from analyzer.verdict import Check, Status
+from analyzer.verdict import FALSE_ALARM, Check, Status
 from network_dp import promise
 
 

@@ -14,13 +14,12 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.stats import norm
 
-from analyzer.checks.alarms import FALSE_ALARM
 from analyzer.checks.integrity import Run
 from analyzer.errors import InputError
 from analyzer.read.tables import Floats
 from analyzer.read.truth import Truth
 from analyzer.reconstruct.exposures import walking_rows
-from analyzer.verdict import Check, Status
+from analyzer.verdict import FALSE_ALARM, Check, Status
 from network_dp.expected import expected_error
 from network_dp.losses import grader
 from network_dp.plan import Plan
