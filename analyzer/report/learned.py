@@ -29,9 +29,8 @@ Mark = tuple[str, str, float]  # kind, what it is, epsilon
 
 def section(analysis: Analysis) -> str:
     if analysis.alone is not None:
-        return _alone(analysis)
+        return _alone(analysis, analysis.alone)
     numbers, plan = analysis.privacy, analysis.run.plan
-    said = learned(analysis)
     marks: list[Mark] = []
     if math.isfinite(numbers.worst_epsilon):
         on = "on the path that was walked" if analysis.shows_path else "in this run"
@@ -43,30 +42,24 @@ def section(analysis: Analysis) -> str:
     if numbers.local is not None:
         marks.append(("local", "whoever saw every message (local DP)", numbers.local))
     average = f"{path_sentence(numbers.promised, numbers.path_limit)} {pairs_in_words(plan)}".strip()
-    return (
-        "<section><h2>What anybody could learn</h2><div class='panel'>"
-        + "".join(f"<p>{escape(text)}</p>" for text in said)
-        + scale(marks)
-        + (f"<p class='soft'>{escape(average)}</p>" if average else "")
-        + "</div></section>"
-    )
+    remark = f"<p class='soft'>{escape(average)}</p>" if average else ""
+    return _panel("What anybody could learn", learned(analysis), scale(marks) + remark)
 
 
-def _alone(analysis: Analysis) -> str:
+def _alone(analysis: Analysis, own: Alone) -> str:
     """One log alone bounds what its user gave and could learn, if the others kept the plan."""
-    own, delta = analysis.alone, analysis.run.plan.noise.delta
-    assert isinstance(own, Alone)
     marks: list[Mark] = [("worst", f"{own.user} gave away, at most", own.spent_epsilon)]
     if own.learned_epsilon is not None:
         marks.append(("mean", f"{own.user} could learn about any one other, at most", own.learned_epsilon))
     if analysis.privacy.promised is not None:
         marks.append(("promise", "promised before the run", analysis.privacy.promised))
-    return (
-        f"<section><h2>What {escape(own.user)} gave away and could learn</h2><div class='panel'>"
-        + "".join(f"<p>{escape(text)}</p>" for text in own_words(own, delta))
-        + scale(marks)
-        + "</div></section>"
-    )
+    said = own_words(own, analysis.run.plan.noise.delta)
+    return _panel(f"What {own.user} gave away and could learn", said, scale(marks))
+
+
+def _panel(title: str, said: Sequence[str], below: str) -> str:
+    sentences = "".join(f"<p>{escape(text)}</p>" for text in said)
+    return f"<section><h2>{escape(title)}</h2><div class='panel'>{sentences}{below}</div></section>"
 
 
 def _at(epsilon: float) -> float:
