@@ -10,12 +10,11 @@ from typing import Final
 import numpy as np
 from scipy.stats import chi2, norm
 
-from analyzer.checks.alarms import FALSE_ALARM
 from analyzer.checks.randomness import two_sided
 from analyzer.errors import InputError
 from analyzer.read.truth import Truth, read_truth
 from analyzer.run import Analysis, analyze
-from analyzer.verdict import Check, Status, overall
+from analyzer.verdict import Check, Status, from_p, overall
 
 _LEAST_RUNS: Final = 2
 
@@ -83,28 +82,11 @@ def _together(runs: Sequence[Analysis]) -> list[Check]:
     p_mean = float(2 * norm.sf(abs(centre)))
     square = float(np.sum(z**2))
     p_size = float(two_sided(chi2.cdf(square, size), chi2.sf(square, size)))
+    count = len(errors)
     rule = "Errors divided by their expected standard deviation are standard Gaussian, independent between runs."
+    theory = "THEORY.md#estimates, #release"
+    mean, spread = f"mean {z.mean():.3g}, p = {p_mean:.3g}", f"mean square {square / size:.3g}, p = {p_size:.3g}"
     return [
-        _check("runs-mean", f"Errors over {len(errors)} runs are centred", p_mean, f"mean {z.mean():.3g}", rule),
-        _check(
-            "runs-variance",
-            f"Errors over {len(errors)} runs are as large as expected",
-            p_size,
-            f"mean square {square / size:.3g}",
-            rule,
-        ),
+        from_p("runs-mean", f"Errors over {count} runs are centred", p_mean, mean, rule, theory),
+        from_p("runs-variance", f"Errors over {count} runs are as large as expected", p_size, spread, rule, theory),
     ]
-
-
-def _check(id: str, title: str, p: float, observed: str, rule: str) -> Check:
-    return Check(
-        id=id,
-        title=title,
-        status=Status.PASS if p > FALSE_ALARM else Status.FAIL,
-        observed=f"{observed}, p = {p:.3g}",
-        bound=f"p > {FALSE_ALARM:g}",
-        rule=rule,
-        theory="THEORY.md#estimates, #release",
-        number=p,
-        limit=FALSE_ALARM,
-    )

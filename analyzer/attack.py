@@ -10,7 +10,7 @@ histograms, where values are added up; the log must hold values.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -97,27 +97,26 @@ def windows_of(plan: Plan, me: int, records: Iterable[Record]) -> Iterator[Windo
     grid, step = plan.noise.grid or 1.0, 0
     empty = np.zeros(plan.task.dimension)
     last: _Sent | None = _Sent((0, plan.topology.starter), 0, empty, None)  # the empty token, which everybody knows
+
+    def window(sent: _Sent, before: int, seen: Sequence[int], sender: int | None = None) -> Window:
+        """``sender`` held the token last, as far as is known; it may be the user that held it first."""
+        known = tuple(user for user in (sent.to, sender) if user is not None and user != me)
+        return Window(np.array(seen) * grid - sent.value, sent.step, before, known)
+
     for record in records:
         fields = record.fields
-        if record.kind == "visit":
-            step, received = record.step, fields.get("received")
-            if (
-                last is not None
-                and received is not None
-                and record.epoch == last.epoch
-                and fields["cause"] == "handoff"
-            ):
-                ends = (last.to, _user(plan, fields["from"]))  # who held it first, and last: may be the same user
-                value = np.array(received) * grid - last.value
-                yield Window(value, last.step, step, tuple(user for user in ends if user not in (None, me)))
-            last = None
-        elif record.kind in ("sent", "finish") and fields.get("sent") is not None:
-            last = _Sent(record.epoch, step, np.array(fields["sent"]) * grid, _user(plan, fields.get("to")))
-        elif record.kind == "result" and fields.get("value") is not None and last is not None:
-            if record.epoch == last.epoch and last.step < plan.total_steps:
-                value = np.array(fields["value"]) * grid - last.value
-                yield Window(value, last.step, plan.total_steps + 1, () if last.to in (None, me) else (last.to,))
-            last = None
+        match record.kind:
+            case "visit":
+                step, received, handed = record.step, fields.get("received"), fields["cause"] == "handoff"
+                if last is not None and received is not None and handed and record.epoch == last.epoch:
+                    yield window(last, step, received, _user(plan, fields["from"]))
+                last = None
+            case "sent" | "finish" if fields.get("sent") is not None:
+                last = _Sent(record.epoch, step, np.array(fields["sent"]) * grid, _user(plan, fields.get("to")))
+            case "result" if (value := fields.get("value")) is not None:
+                if last is not None and record.epoch == last.epoch and last.step < plan.total_steps:
+                    yield window(last, plan.total_steps + 1, value)
+                last = None
 
 
 def _user(plan: Plan, value: Any) -> int | None:
@@ -143,7 +142,6 @@ def _model(plan: Plan, me: int, windows: list[Window], spread: float) -> tuple[F
         for user in known:
             design[row, user] += 1
         design[row] += unknown / (plan.n - 1)
-        design[row, me] = 0.0
         variance[row] = full * max(steps, 1) + unknown * spread**2
     design[:, me] = 0.0
     return design, variance

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any, Final
 
 from analyzer.read.tables import Finding, Findings
 
 SCHEMA: Final = "network-dp/verdict/1"
+#: How often a check may cry wolf on an honest run, at most.
+FALSE_ALARM: Final = 1e-6
+NOISE_ALARM: Final = 1e-5  # where noise is looked at
+ELEMENTS_ALARM: Final = 1e-4  # for the few elements that cover the ends of a ring
 
 
 class Status(StrEnum):
@@ -88,7 +92,7 @@ def check_as_dict(check: Check) -> dict[str, Any]:
         "number": check.number,
         "limit": check.limit,
         "evidence_count": check.evidence_count,
-        "evidence": [{"user": f.user, "file": f.file, "line": f.line, "text": f.text} for f in check.evidence],
+        "evidence": [asdict(finding) for finding in check.evidence],
     }
     return dict(plain(body))
 
@@ -117,6 +121,23 @@ def from_findings(
         limit=0.0,
         evidence=tuple(findings.first),
         evidence_count=findings.count,
+    )
+
+
+def from_p(
+    id: str, title: str, p: float, observed: str, rule: str, theory: str, *, passed: Status = Status.PASS
+) -> Check:
+    """A check that is a statistical test. ``passed``: what it says where nothing is found."""
+    return Check(
+        id=id,
+        title=title,
+        status=passed if p > FALSE_ALARM else Status.FAIL,
+        observed=observed,
+        bound=f"p > {FALSE_ALARM:g}",
+        rule=rule,
+        theory=theory,
+        number=p,
+        limit=FALSE_ALARM,
     )
 
 

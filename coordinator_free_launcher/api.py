@@ -141,11 +141,11 @@ def _run(
 def _execute(plan: Plan, tables: Mapping[str, Any] | None, folder: Path | str | None, clipping: bool) -> LocalRun:
     target = _new_folder(plan.name) if folder is None else Path(folder)
     if tables is None:
-        return run_locally(plan, target, data=None, keep_ports=False)
+        return run_locally(plan, target)
     with tempfile.TemporaryDirectory(prefix="network-dp-data-") as place:
         try:
             files = write_tables(tables, Path(place), named=plan.task.reading.names is not None)
-            return run_locally(plan, target, data=files, keep_ports=False, allow_clipping=clipping)
+            return run_locally(plan, target, data=files, allow_clipping=clipping)
         except UserError as error:
             raise renamed(error, Path(place)) from None
 

@@ -28,6 +28,7 @@ from network_dp.plan_reader import load
 
 CHARGE: Final = "charge.json"
 REFUSED: Final = 2
+DEFAULT_DELTA: Final = 1e-6  # of a total, where no budget names one
 
 
 def ledger_of(bundle: Path) -> Path | None:

@@ -7,12 +7,17 @@ says in its first lines what is wrong and which function to use instead.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from network_dp.errors import require
+
+if TYPE_CHECKING:
+    from network_dp.plan import Plan
 
 Floats = NDArray[np.float64]
 
@@ -278,3 +283,61 @@ def gossip_exposure(weights: Floats, n_rounds: int, observer: int) -> Floats:
         power = power @ weights
     total[observer] = 0.0
     return total
+
+
+class Theorem(NamedTuple):
+    """What one states for a walk: epsilon at its delta for a size of the noise, delta split evenly among its parts."""
+
+    name: str
+    epsilon: Callable[[float], float]
+
+
+@dataclass(frozen=True)
+class Walk:
+    """What the paper's theorems ask of a walk; they know no users that are down."""
+
+    topology: str
+    task: str  # sum or sgd: what an observer sees
+    mechanism: str
+    n_users: int
+    length: int  # rounds of a ring, steps of the complete graph
+    delta: float
+    sensitivity: float
+    n_buckets: int = 0
+    lipschitz: float | None = None  # None: the loss need not be convex
+    cap: int | None = None
+
+    @property
+    def theorem(self) -> Theorem | None:
+        """The one that speaks of such a walk; None where the paper has none."""
+        n, length, delta = self.n_users, self.length, self.delta
+        match self.topology, self.task, self.mechanism:
+            case "ring", "sum", "gaussian":
+                return Theorem("Thm 1", lambda sigma: theorem_1_at(length, sigma, self.sensitivity, delta))
+            case "ring", "sum", "rr":
+                return Theorem("Thm 2", lambda gamma: theorem_2_at(n, length, self.n_buckets, gamma, delta))
+            case "complete", "sum", "gaussian":
+                return Theorem("Thm 3", lambda sigma: theorem_3_at(n, length, sigma, self.sensitivity, delta))
+            case "complete", "sum", "rr":
+                in_words = "Thm 3, histograms"
+                return Theorem(in_words, lambda gamma: theorem_3_histogram_at(n, length, self.n_buckets, gamma, delta))
+            case "complete", "sgd", "gaussian" if (most := self.lipschitz) is not None:
+                return Theorem("Thm 4", lambda sigma: theorem_4_at(n, length, sigma, most, delta, self.cap))
+        return None
+
+
+def theorem_of(plan: Plan) -> Theorem | None:
+    """What the paper states for a plan: shown to compare, never judged by."""
+    walk = Walk(
+        topology=plan.walk.topology,
+        task=plan.task.accounting,
+        mechanism=plan.noise.mechanism,
+        n_users=plan.n,
+        length=plan.walk.rounds or plan.total_steps,
+        delta=plan.noise.delta,
+        sensitivity=plan.sensitivity,
+        n_buckets=plan.task.dimension,
+        lipschitz=plan.task.gradient_bound,
+        cap=plan.caps.contributions,
+    )
+    return walk.theorem

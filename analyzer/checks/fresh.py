@@ -27,11 +27,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.stats import binom
 
-from analyzer.checks.alarms import NOISE_ALARM
 from analyzer.checks.integrity import Run
 from analyzer.checks.randomness import Question, check, seen_values
 from analyzer.read.tables import NOBODY, Floats, Ints
-from analyzer.verdict import Check
+from analyzer.verdict import NOISE_ALARM, Check
 from network_dp.plan import Plan
 
 Scores = NDArray[np.float32]

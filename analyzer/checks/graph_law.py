@@ -14,11 +14,10 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.stats import binom
 
-from analyzer.checks.alarms import FALSE_ALARM
 from analyzer.checks.integrity import Run
 from analyzer.checks.randomness import Question, check
 from analyzer.read.tables import NOBODY, Bools, Findings, Floats, Ints
-from analyzer.verdict import Check, Status, from_findings
+from analyzer.verdict import FALSE_ALARM, Check, Status, from_findings
 from network_dp.topology import Graph
 
 

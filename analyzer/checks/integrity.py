@@ -467,7 +467,7 @@ def _distinct(count: int) -> str:
 def abandoned(run: Run) -> dict[str, int]:
     """What happened off the accepted branch: it was seen, so it is counted in the exposure."""
     lineage = run.lineage
-    off_branch = ~lineage.on_branch if lineage.complete else np.zeros(len(lineage.sents), dtype=np.bool_)
+    off_branch = lineage.off_branch
     return {
         "sent": int(np.count_nonzero(off_branch)),
         "contributions": int(np.count_nonzero(off_branch & lineage.sents["real"])),

@@ -12,15 +12,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
 import numpy as np
 
-from analyzer.checks.alarms import FALSE_ALARM
 from analyzer.read.tables import Floats
 from analyzer.reconstruct.exposures import Piece, one_epsilon
 from analyzer.reconstruct.responses import ORDERS
+from analyzer.verdict import FALSE_ALARM
 from network_dp.accounting import bounds, shuffle
 from network_dp.accounting.moments import Law, log_moment
 from network_dp.accounting.number_cache import kept
@@ -55,34 +56,46 @@ def exposure_tail(plan: Plan, n_live: int, values: Floats) -> Floats:
     return np.asarray(np.min(moments[:, None] - tilts[:, None] * values[None, :], axis=0), dtype=np.float64)
 
 
-def limit_for(
-    plan: Plan,
-    n_live: int,
-    pieces: Sequence[Piece],
-    extra: int,
-    colluders: int = 1,
-    down: frozenset[int] | None = frozenset(),
-) -> float | None:
+@dataclass(frozen=True, slots=True)
+class Course:
+    """What happened in a run that an honest one cannot help."""
+
+    pieces: Sequence[Piece]
+    n_live: int
+    extra: int = 0  # ring: what tokens off the branch add (THEORY.md#one-token): each 1, or the rounds since one's last
+    n_skipped: int = 0  # ring: users that were passed by at least once
+    down: frozenset[int] | None = frozenset()  # now and then, which bends the law of a graph; None: nobody knows
+
+
+def undisturbed(
+    plan: Plan, n_live: int, extra: int = 0, n_skipped: int = 0, down: frozenset[int] | None = frozenset()
+) -> Course:
+    """The whole walk as one piece, of which only the length counts."""
+    whole = Piece(np.broadcast_to(np.int64(0), (plan.total_steps,)), plan.walk.release == "all")
+    return Course([whole], n_live, extra, n_skipped, down)
+
+
+def limit_for(plan: Plan, course: Course, colluders: int = 1) -> float | None:
     """The exposure (randomised response: the eps) an honest run stays under; None when theory gives no law.
 
-    ``extra``: what tokens off the branch add on a ring (THEORY.md#one-token): 1 each, or the rounds since the
-    user's last.
     Laplace noise: the contributions of one user that another sees, which cost the same each.
-    ``down``: users that were down now and then, which bends the law of a graph; None: nobody knows.
     """
+    if not plan.mechanism.additive:
+        return _response_limit(plan, course, colluders)
+    pieces = course.pieces
     if not plan.topology.drawn:
         if colluders > 1:
             return None
-        return float((plan.walk.rounds or 0) + extra)
+        return float((plan.walk.rounds or 0) + course.extra)
     if plan.graph is not None:
-        return _graph_limit(plan, plan.graph, pieces, down)
-    if n_live <= colluders:
+        return _graph_limit(plan, plan.graph, pieces, course.down)
+    if course.n_live <= colluders:
         return None
-    most = _most_contributions(plan, n_live, pieces)
+    most = _most_contributions(plan, course)
     if not has_walk_law(plan) or len(pieces) > _MAX_PIECES:
         return most
     lengths = sorted((len(piece.rows), piece.released) for piece in pieces if len(piece.rows))
-    laws = tuple(Law(plan.task.accounting, n_live, length, colluders, released) for length, released in lengths)
+    laws = tuple(Law(plan.task.accounting, course.n_live, length, colluders, released) for length, released in lengths)
     return min(most, exposure_limit(laws, _n_events(plan, colluders), FALSE_ALARM))
 
 
@@ -100,17 +113,10 @@ def _graph_limit(plan: Plan, graph: Graph, pieces: Sequence[Piece], down: frozen
 
 
 def reserved_limit(
-    plan: Plan, n_live: int, n_skipped: int = 0, colluders: int = 1, down: frozenset[int] | None = frozenset()
+    plan: Plan, n_live: int, n_skipped: int = 0, down: frozenset[int] | None = frozenset()
 ) -> float | None:
     """The same for a run that lost no more tokens than its plan reserved for: what was promised, path by path."""
-    if not plan.mechanism.additive:
-        return response_limit(plan, n_live, [_undisturbed(plan)], n_skipped, colluders, plan.noise.reissues)
-    return limit_for(plan, n_live, [_undisturbed(plan)], plan.noise.reissues, colluders, down)
-
-
-def _undisturbed(plan: Plan) -> Piece:
-    """The whole walk as one piece, of which only the length counts."""
-    return Piece(np.broadcast_to(np.int64(0), (plan.total_steps,)), plan.walk.release == "all")
+    return limit_for(plan, undisturbed(plan, n_live, plan.noise.reissues, n_skipped, down))
 
 
 def path_limit(plan: Plan) -> float | None:
@@ -138,37 +144,34 @@ def _n_events(plan: Plan, colluders: int) -> float:
     return float(plan.n) * math.comb(plan.n - 1, colluders)
 
 
-def _most_contributions(plan: Plan, n_live: int, pieces: Sequence[Piece]) -> float:
+def _most_contributions(plan: Plan, course: Course) -> float:
     """What one user gives at most on the complete graph, but for FALSE_ALARM; S cannot exceed it."""
-    steps = sum(len(piece.rows) for piece in pieces)
-    most = bounds.visits(n_live, steps, FALSE_ALARM / plan.n)
+    steps = sum(len(piece.rows) for piece in course.pieces)
+    most = bounds.visits(course.n_live, steps, FALSE_ALARM / plan.n)
     return float(most if plan.caps.contributions is None else min(most, plan.caps.contributions))
 
 
-def response_limit(
-    plan: Plan, n_live: int, pieces: Sequence[Piece], n_skipped: int, colluders: int = 1, reissues: int = 0
-) -> float | None:
+def _response_limit(plan: Plan, course: Course, colluders: int) -> float | None:
     """Randomised response: the eps an honest run stays under.
 
     Local DP of all answers always holds. On a straight ring every window holds all users that were never skipped; on
     a straight complete graph the Renyi moment of the walk, Markov's inequality and a union over all pairs say more:
     asking for a delta that much smaller.
     """
-    response, delta, forked = response_of(plan), plan.noise.delta, len(pieces) > 1
+    response, delta, forked = response_of(plan), plan.noise.delta, len(course.pieces) > 1
     if not plan.topology.drawn:
         if colluders > 1:
             return None
-        rounds, taking_part = plan.walk.rounds or 0, plan.n - n_skipped
+        rounds, taking_part = plan.walk.rounds or 0, plan.n - course.n_skipped
         if not forked and taking_part >= _RING_LEAST:
             size = (taking_part, rounds, response.n_buckets, response.gamma)
-            found = shuffle.ring_epsilon(*size, delta, reissues=reissues)
-            return found * _GRID_ERROR
-        again = sum(-(-len(piece.rows) // plan.n) for piece in pieces if piece.off_branch)
+            return shuffle.ring_epsilon(*size, delta, reissues=course.extra) * _GRID_ERROR
+        again = sum(-(-len(piece.rows) // plan.n) for piece in course.pieces if piece.off_branch)
         return local_epsilon(plan, rounds + again) * _GRID_ERROR
-    if n_live <= colluders:
+    if course.n_live <= colluders:
         return None
-    everything = local_epsilon(plan, int(_most_contributions(plan, n_live, pieces)))
+    everything = local_epsilon(plan, int(_most_contributions(plan, course)))
     if forked or plan.caps.past == "forward":
         return everything
     asked = delta * FALSE_ALARM / _n_events(plan, colluders)
-    return min(everything, response_law(plan, n_live, asked, colluders, np.array(ORDERS)))
+    return min(everything, response_law(plan, course.n_live, asked, colluders, np.array(ORDERS)))

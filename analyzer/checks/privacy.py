@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from analyzer.checks import limits
-from analyzer.checks.alarms import FALSE_ALARM
 from analyzer.checks.integrity import Run, abandoned
+from analyzer.checks.limits import Course
 from analyzer.read.tables import Finding, Floats
 from analyzer.reconstruct.exposures import Measure, UnmeasurableError
 from analyzer.reconstruct.lineage import contributions_per_user
 from analyzer.reconstruct.observations import Observations
-from analyzer.verdict import Check, Status
+from analyzer.verdict import FALSE_ALARM, Check, Status
 from network_dp import promise
 from network_dp.plan import Plan
 
@@ -63,16 +63,14 @@ def n_live(run: Run) -> int:
     """Users never found down, but never fewer than the plan allows: its promise ends there, and so does the excuse.
 
     Exported logs do not say who was down, so the plan's least number is taken."""
-    everything = run.logs.with_values == frozenset(range(run.plan.n))
-    if not everything:
+    if not run.shown:
         return run.plan.walk.min_live
     return max(run.plan.walk.min_live, run.plan.n - len(run.logs.ever_down))
 
 
 def down(run: Run) -> frozenset[int] | None:
     """Users ever found down; None where the logs do not say who was."""
-    everything = run.logs.with_values == frozenset(range(run.plan.n))
-    return frozenset(run.logs.ever_down) if everything else None
+    return frozenset(run.logs.ever_down) if run.shown else None
 
 
 def skipped(run: Run) -> frozenset[int]:
@@ -102,8 +100,9 @@ def _measured(
     off = ~np.eye(plan.n, dtype=np.bool_)
     score = np.where(off, seen if plan.mechanism.additive else epsilon, -1.0)
     u, v = (int(i) for i in np.unravel_index(int(np.argmax(score)), score.shape))
-    limit, missed = _limit(run, tool, 1), min(len(skipped(run)), plan.n - plan.walk.min_live)
-    reserved = limits.reserved_limit(plan, n_live(run), missed, down=down(run))
+    course = _course(run, tool)
+    limit = limits.limit_for(plan, course)
+    reserved = limits.reserved_limit(plan, course.n_live, course.n_skipped, course.down)
     worst = tool.one_epsilon(float(seen[u, v]))
     return Privacy(
         exposure=seen,
@@ -123,59 +122,45 @@ def _measured(
         promised=promise.promised_epsilon(plan),
         local=promise.local_epsilon(plan, max(counts)),
         contributions=counts,
-        collusions=tuple(_collusions(run, tool, colluders, max_colluders, (u, v))),
+        collusions=tuple(_collusions(run, tool, course, colluders, max_colluders, (u, v))),
     )
 
 
-def _limit(run: Run, tool: Measure, colluders: int) -> float | None:
-    if not run.plan.mechanism.additive:
-        missed = min(len(skipped(run)), run.plan.n - run.plan.walk.min_live)
-        return limits.response_limit(run.plan, n_live(run), tool.pieces, missed, colluders)
-    extra = 0 if run.plan.topology.drawn else tool.observations.most_extra
-    return limits.limit_for(run.plan, n_live(run), tool.pieces, extra, colluders, down(run))
+def _course(run: Run, tool: Measure) -> Course:
+    plan = run.plan
+    extra = tool.observations.most_extra if plan.mechanism.additive and not plan.topology.drawn else 0
+    excused = min(len(skipped(run)), plan.n - plan.walk.min_live)
+    return Course(tool.pieces, n_live(run), extra, excused, down(run))
 
 
 def _collusions(
-    run: Run, tool: Measure, colluders: Sequence[int], max_colluders: int, worst_pair: tuple[int, int]
-) -> list[Collusion]:
-    found = []
+    run: Run, tool: Measure, course: Course, colluders: Sequence[int], max_colluders: int, worst_pair: tuple[int, int]
+) -> Iterator[Collusion]:
+    """The set that is named, and the worst set of each size."""
+
+    def collusion(members: tuple[int, ...], user: int, value: float, exact: bool, *, searched: bool) -> Collusion:
+        return Collusion(
+            members=members,
+            user=user,
+            exposure=value,
+            epsilon=tool.one_epsilon(value),
+            limit=limits.limit_for(run.plan, course, len(members)),
+            promised=promise.promised_epsilon(run.plan, len(members)),
+            exact=exact,
+            searched=searched,
+        )
+
     if colluders:
         column = tool.column(colluders)
         user = int(np.argmax(column))
-        found.append(_collusion(run, tool, tuple(colluders), user, float(column[user]), exact=True, searched=False))
+        yield collusion(tuple(colluders), user, float(column[user]), exact=True, searched=False)
     for size in range(2, min(max_colluders, run.plan.n - 1) + 1):
-        members, user, value, exact = tool.worst_set(size, worst_pair)
-        found.append(_collusion(run, tool, members, user, value, exact=exact, searched=True))
-    return found
-
-
-def _collusion(
-    run: Run, tool: Measure, members: tuple[int, ...], user: int, value: float, *, exact: bool, searched: bool
-) -> Collusion:
-    limit = _limit(run, tool, len(members))
-    return Collusion(
-        members=members,
-        user=user,
-        exposure=value,
-        epsilon=tool.one_epsilon(value),
-        limit=limit,
-        promised=promise.promised_epsilon(run.plan, len(members)),
-        exact=exact,
-        searched=searched,
-    )
-
-
-_ORDINALS = {1: "1st", 2: "2nd", 3: "3rd"}
+        yield collusion(*tool.worst_set(size, worst_pair), searched=True)
 
 
 def ordinal(number: int) -> str:
-    if number % 100 in (11, 12, 13):
-        return f"{number}th"
-    return (
-        f"{number // 10}{_ORDINALS[number % 10]}"
-        if number > 10 and number % 10 in _ORDINALS
-        else (_ORDINALS.get(number, f"{number}th"))
-    )
+    ending = "th" if number % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    return f"{number}{ending}"
 
 
 def explain(run: Run, observations: Observations, u: int, v: int) -> str:
@@ -196,8 +181,8 @@ def explain(run: Run, observations: Observations, u: int, v: int) -> str:
 
 
 def checks(run: Run, privacy: Privacy) -> list[Check]:
-    found = [_exposure_check(run, privacy), _calibration_check(run, privacy), _local_check(run, privacy)]
-    found += [_collusion_check(run, privacy, item) for item in privacy.collusions]
+    found = [_exposure_check(run, privacy), _calibration_check(run), _local_check(run, privacy)]
+    found += [_collusion_check(run, item) for item in privacy.collusions]
     return [check for check in found if check is not None]
 
 
@@ -296,14 +281,11 @@ def _too_few_answered(run: Run, epsilon: float) -> str:
     return f"; {taking_part} users answered in every round, the plan counts on {plan.walk.min_live}"
 
 
-def _calibration_check(run: Run, privacy: Privacy) -> Check | None:
+def _calibration_check(run: Run) -> Check | None:
     """Does the noise of the plan give the epsilon that the plan asks for?"""
     noise = run.plan.noise
     target = noise.epsilon
-    if target is None:
-        return None
-    reached = promise.reached_epsilon(run.plan)
-    if reached is None:
+    if target is None or (reached := promise.reached_epsilon(run.plan)) is None:
         return None
     return Check(
         id="promise",
@@ -338,7 +320,7 @@ def _local_check(run: Run, privacy: Privacy) -> Check | None:
     )
 
 
-def _collusion_check(run: Run, privacy: Privacy, item: Collusion) -> Check | None:
+def _collusion_check(run: Run, item: Collusion) -> Check | None:
     """Only where the plan's law says something about sets; a ring promises nothing (it is shown all the same)."""
     if item.limit is None:
         return None

@@ -17,12 +17,11 @@ from numpy.typing import ArrayLike
 from scipy.special import chdtr, chdtrc, gammainc, gammaincc
 from scipy.stats import binom, chi2, gamma, norm
 
-from analyzer.checks.alarms import ELEMENTS_ALARM, FALSE_ALARM, NOISE_ALARM
 from analyzer.checks.integrity import Run
 from analyzer.read.tables import NOBODY, Bools, Findings, Floats, Ints, NoiseTally
 from analyzer.reconstruct.draws import lie_rate
 from analyzer.reconstruct.noise_laws import FINE
-from analyzer.verdict import Check, Status
+from analyzer.verdict import ELEMENTS_ALARM, FALSE_ALARM, NOISE_ALARM, Check, Status
 
 CELL_EXPECTS: Final = 50.0
 

@@ -14,7 +14,6 @@ import numpy as np
 from scipy.stats import binom, chi2
 
 from analyzer.checks import fresh, integrity, randomness, utility
-from analyzer.checks.alarms import FALSE_ALARM
 from analyzer.checks.integrity import Run
 from analyzer.checks.privacy import Privacy
 from analyzer.checks.randomness import two_sided
@@ -22,7 +21,7 @@ from analyzer.checks.utility import Utility
 from analyzer.read.tables import HANDOFF, Findings
 from analyzer.reconstruct.rounds import RoundsLog, epochs, key_of, known_steps, least_attendance, walked_steps
 from analyzer.reconstruct.values import value_unit
-from analyzer.verdict import Check, Status, from_findings, status_of
+from analyzer.verdict import FALSE_ALARM, Check, Status, from_findings, from_p, status_of
 from network_dp import hidden, promise
 from network_dp.accounting import bounds
 from network_dp.plan import Plan, Rounds
@@ -219,17 +218,16 @@ def _labels(run: Run, attended: Attended) -> Check:
         own = np.array([np.count_nonzero(_followers(run) == 0)])
         repeats = float(two_sided(binom.cdf(own, count, 1 / plan.n), binom.sf(own - 1, count, 1 / plan.n))[0])
         p = min(p, float((binom.cdf(held, count, 1 / plan.n) * plan.n).min()), fits, repeats) * 4
-    return Check(
-        id="labels",
-        title="Labels were drawn uniformly",
-        status=status_of(Findings(), run.whole, run.kept_back) if p > FALSE_ALARM else Status.FAIL,
-        observed=f"smallest p = {min(1.0, p):.3g} over {shown} draws",
-        bound=f"p > {FALSE_ALARM:g}",
-        rule="Visits of each user by exact binomial tails; with everybody there, all users by chi-square and how often "
+    p = min(1.0, p)
+    return from_p(
+        "labels",
+        "Labels were drawn uniformly",
+        p,
+        f"smallest p = {p:.3g} over {shown} draws",
+        "Visits of each user by exact binomial tails; with everybody there, all users by chi-square and how often "
         "one user held twice running; Bonferroni. While visits may be missing: only who was visited too often.",
-        theory="THEORY.md#labels",
-        number=min(1.0, p),
-        limit=FALSE_ALARM,
+        "THEORY.md#labels",
+        passed=status_of(Findings(), run.whole, run.kept_back),
     )
 
 

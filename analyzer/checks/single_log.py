@@ -12,13 +12,12 @@ import numpy as np
 from scipy.stats import binom
 
 from analyzer.checks import limits
-from analyzer.checks.alarms import FALSE_ALARM
 from analyzer.checks.integrity import Run
 from analyzer.checks.privacy import n_live
 from analyzer.read.tables import HANDOFF, REISSUE, Ints
-from analyzer.reconstruct.exposures import Piece, one_epsilon
+from analyzer.reconstruct.exposures import one_epsilon
 from analyzer.reconstruct.lineage import contributions_per_user
-from analyzer.verdict import Check, Status
+from analyzer.verdict import FALSE_ALARM, Check, Status
 from network_dp import promise
 
 
@@ -107,8 +106,7 @@ def _learned(run: Run, gaps: Ints) -> float | None:
         return _learned_from_answers(run, int(gaps.sum()))
     if not plan.topology.drawn:
         return promise.promised_epsilon(plan)
-    whole = Piece(np.arange(plan.total_steps), plan.walk.release == "all")
-    law = limits.limit_for(plan, n_live(run), [whole], 0, down=None)
+    law = limits.limit_for(plan, limits.undisturbed(plan, n_live(run), down=None))
     most = float(gaps.sum())
     return one_epsilon(plan, most if law is None else min(most, law))
 
@@ -118,7 +116,6 @@ def _learned_from_answers(run: Run, steps: int) -> float:
     plan = run.plan
     if not plan.topology.drawn:
         return promise.local_epsilon(plan, min(steps, plan.walk.rounds or 0))
-    whole = Piece(np.arange(plan.total_steps), plan.walk.release == "all")
-    law = limits.response_limit(plan, n_live(run), [whole], 0)
+    law = limits.limit_for(plan, limits.undisturbed(plan, n_live(run)))
     most = promise.local_epsilon(plan, steps)
     return most if law is None else min(most, law)

@@ -14,13 +14,12 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.stats import norm
 
-from analyzer.checks.alarms import FALSE_ALARM
 from analyzer.checks.integrity import Run
 from analyzer.errors import InputError
 from analyzer.read.tables import Floats
 from analyzer.read.truth import Truth
 from analyzer.reconstruct.exposures import walking_rows
-from analyzer.verdict import Check, Status
+from analyzer.verdict import FALSE_ALARM, Check, Status
 from network_dp.expected import expected_error
 from network_dp.losses import grader
 from network_dp.plan import Plan
@@ -113,7 +112,7 @@ def _sampling(run: Run, count: int, asked: float) -> float:
         return float(np.abs(shares - 1 / plan.n).sum()) * bound / topology.correction
     bent = float(np.abs(shares - 1 / plan.n).sum()) / 2
     capped = plan.caps.contributions is not None or plan.caps.edge is not None
-    undisturbed = run.logs.with_values == frozenset(range(plan.n)) and not run.logs.ever_down
+    undisturbed = run.shown and not run.logs.ever_down
     if not topology.uniform or capped or not undisturbed:
         return bent
     return min(bent, math.sqrt(math.log(asked) / (2 * count)))
@@ -122,53 +121,47 @@ def _sampling(run: Run, count: int, asked: float) -> float:
 def _own_noise(run: Run) -> Floats | None:
     """Sum of the accepted branch's noise per coordinate, in data units; None when it was not logged."""
     logs = run.logs
-    everybody = logs.with_values == frozenset(range(run.plan.n))
-    if logs.noises is None or not everybody or not run.lineage.complete or run.lineage.n_ghosts:
+    if logs.noises is None or not run.shown or not run.lineage.complete or run.lineage.n_ghosts:
         return None
     return np.asarray(logs.noises[run.lineage.accepted].sum(axis=0), dtype=np.float64)
 
 
 def measure(run: Run, given: Truth | None = None) -> Utility:
-    truth = None if given is None else given.for_plan(run.plan)
     plan, value = run.plan, run.logs.result_value
-    if not plan.task.additive or value is None or not run.lineage.complete:
-        estimate = _published(run, value)
-        what = plan.task.estimates if estimate is not None else ""
-        if plan.in_one_round and estimate is not None:  # a total without a walk: its noise is the plan's
-            off = None if truth is None else _off(np.array(estimate), truth)
-            std = expected_error(plan)
-            remark = plan.task.remark([x / _factor(plan) for x in estimate])
-            return Utility(what, estimate, noise_std=std, sampling_std=0.0, truth=truth, truth_error=off, remark=remark)
-        models = learning(run, given)
-        graded = given is not None and bool(models) and not math.isnan(models[-1][2])
-        return Utility(
-            what=what,
-            estimate=estimate,
-            learning=models,
-            reference_accuracy=given.reference_accuracy if given is not None and graded else None,
-            guess_accuracy=_guess(given.test_labels) if given is not None and graded else None,
-        )
-    count = _count(run)
+    truth = None if given is None else given.for_plan(plan)
+    if plan.task.additive and value is not None and run.lineage.complete:
+        return _of_branch(run, value, truth)
+    estimate = _published(run, value)
+    what = plan.task.estimates if estimate is not None else ""
+    if plan.in_one_round and estimate is not None:  # a total without a walk: its noise is the plan's
+        off = None if truth is None else _off(np.array(estimate), truth)
+        std, remark = expected_error(plan), plan.task.remark([x / _factor(plan) for x in estimate])
+        return Utility(what, estimate, noise_std=std, sampling_std=0.0, truth=truth, truth_error=off, remark=remark)
+    models = learning(run, given)
+    if given is None or not models or math.isnan(models[-1][2]):
+        return Utility(what, estimate, learning=models)
+    reference, guess = given.reference_accuracy, _guess(given.test_labels)
+    return Utility(what, estimate, learning=models, reference_accuracy=reference, guess_accuracy=guess)
+
+
+def _of_branch(run: Run, value: Sequence[float], truth: tuple[float, ...] | None) -> Utility:
+    """Of what was added up along the accepted branch."""
+    plan, count = run.plan, _count(run)
     if count == 0:
         return Utility()
-    estimate_values = _estimate(run, value, count)
+    estimate, noise = _estimate(run, value, count), _own_noise(run)
     std, full = _noise_std(run, count)
-    noise = _own_noise(run)
-    error = tolerance = None
-    if truth is not None:
-        error = _off(estimate_values, truth)
-        tolerance = _tolerance(run, std, count)
     return Utility(
         what=plan.task.estimates,
-        estimate=tuple(estimate_values.tolist()),
+        estimate=tuple(estimate.tolist()),
         noise_std=std,
         noise_count=full,
         sampling_std=_sampling_std(run, count),
         noise_error=None if noise is None else tuple((noise / count * _factor(plan)).tolist()),
-        truth=None if truth is None else tuple(float(x) for x in truth),
-        truth_error=error,
-        truth_tolerance=tolerance,
-        remark=plan.task.remark((estimate_values / _factor(plan) * plan.topology.correction).tolist()),
+        truth=truth,
+        truth_error=None if truth is None else _off(estimate, truth),
+        truth_tolerance=None if truth is None else _tolerance(run, std, count),
+        remark=plan.task.remark((estimate / _factor(plan) * plan.topology.correction).tolist()),
     )
 
 
@@ -184,10 +177,12 @@ def _published(run: Run, value: Sequence[float] | None) -> tuple[float, ...] | N
 
     Randomised responses need the number of cover elements too, which only the branch tells."""
     plan, count = run.plan, run.logs.result_contributions
-    if value is None or (plan.task.additive and not (count and plan.mechanism.additive)):
+    if value is None:
         return None
-    if not plan.task.additive or not count:
+    if not plan.task.additive:
         return tuple(float(x) for x in value)
+    if not count or not plan.mechanism.additive:
+        return None
     return tuple(_estimate(run, value, int(count)).tolist())
 
 

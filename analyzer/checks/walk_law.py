@@ -16,12 +16,11 @@ import numpy as np
 from scipy.stats import binom
 
 from analyzer.checks import graph_law
-from analyzer.checks.alarms import FALSE_ALARM
 from analyzer.checks.graph_law import Draws
 from analyzer.checks.integrity import Run
 from analyzer.checks.randomness import Question, check, pearson, two_sided
 from analyzer.read.tables import NOBODY, Floats, Ints, Logs
-from analyzer.verdict import Check, Status
+from analyzer.verdict import FALSE_ALARM, Check, Status
 
 
 def _first_sends(logs: Logs) -> Ints:

@@ -97,13 +97,11 @@ class Measure:
         """Exposure of every user to the set of ``members`` (Laplace: contributions seen; responses: eps itself)."""
         if self._responses is not None:
             return self._responses.column(members)
-        observer: Bools = np.zeros(self.plan.n, dtype=np.bool_)
-        observer[list(members)] = True
         if self.is_sgd:
             return self._sgd(members)[:, members[0]]
-        if self.mechanism.pure:
-            return self.observations.column(observer, laplace=True)
-        return self.observations.column(observer)
+        observer: Bools = np.zeros(self.plan.n, dtype=np.bool_)
+        observer[list(members)] = True
+        return self.observations.column(observer, laplace=self.mechanism.pure)
 
     def epsilon(self, seen: Floats) -> Floats:
         """eps of a whole matrix."""

@@ -46,6 +46,11 @@ class Lineage:
         mask[self.accepted] = True
         return mask
 
+    @property
+    def off_branch(self) -> Bools:
+        """Tokens that left the accepted branch; where that is not known, none is said to have."""
+        return np.asarray(~self.on_branch & self.complete, dtype=np.bool_)
+
 
 def _match(keys: NDArray[np.uint64], wanted: NDArray[np.uint64]) -> Ints:
     """For each wanted key the first row that has it, else NOBODY."""
@@ -91,27 +96,26 @@ def _explain(logs: Logs, visit: int, tagged: int, findings: Findings) -> int:
     """Say why a hand-over does not match its sender's log; the row to go on with, if one stands to reason."""
     row, sents = logs.visits[visit], logs.sents
     sender, receiver = logs.name(int(row["sender"])), logs.name(int(row["user"]))
-    if tagged >= 0:
-        same_hop = sents["epoch"][tagged] == row["epoch"] and sents["step"][tagged] == row["step"]
-        same_ends = sents["user"][tagged] == row["sender"] and sents["to"][tagged] == row["user"]
-        if same_hop and same_ends:
-            text = (
-                f"received other bytes than {sender} sent (step {row['step']}, {sender}'s line {sents['line'][tagged]})"
-            )
-        else:
-            text = f"its tag of step {row['step']} belongs to another hop ({logs.name(int(sents['user'][tagged]))})"
-        findings.add(logs.finding(int(row["user"]), row["line"], text))
-        return tagged
     alike = np.flatnonzero(
         (sents["user"] == row["sender"]) & (sents["epoch"] == row["epoch"]) & (sents["step"] == row["step"])
     )
-    if len(alike) == 0:
+    if tagged >= 0:
+        goes_on = tagged
+        same_hop = sents["epoch"][tagged] == row["epoch"] and sents["step"][tagged] == row["step"]
+        same_ends = sents["user"][tagged] == row["sender"] and sents["to"][tagged] == row["user"]
+        if same_hop and same_ends:
+            line = sents["line"][tagged]
+            text = f"received other bytes than {sender} sent (step {row['step']}, {sender}'s line {line})"
+        else:
+            text = f"its tag of step {row['step']} belongs to another hop ({logs.name(int(sents['user'][tagged]))})"
+    elif len(alike):
+        goes_on = int(alike[-1])
+        text = f"received step {row['step']} from {sender} with another tag than {sender} logged for {receiver}"
+    else:
+        goes_on = LOST
         text = f"received step {row['step']} from {sender}, whose log shows no such hand-over"
-        findings.add(logs.finding(int(row["user"]), row["line"], text))
-        return LOST
-    text = f"received step {row['step']} from {sender} with another tag than {sender} logged for {receiver}"
     findings.add(logs.finding(int(row["user"]), row["line"], text))
-    return int(alike[-1])
+    return goes_on
 
 
 def _bases(logs: Logs, link: Ints) -> None:

@@ -12,10 +12,10 @@ from analyzer.analysis import Analyses
 from analyzer.checks import integrity
 from analyzer.checks.limits import path_sentence
 from analyzer.checks.privacy import Collusion
-from analyzer.report.as_printed import as_printed
 from analyzer.run import Analysis
 from analyzer.verdict import SCHEMA, Status, check_as_dict, plain
 from network_dp.graphs.promise import pairs_in_words
+from network_dp.printed import theorem_of
 
 _WORST_PAIRS: Final = 20
 
@@ -65,7 +65,8 @@ def as_dict(analysis: Analysis) -> dict[str, Any]:
 
 
 def _privacy(analysis: Analysis) -> dict[str, Any]:
-    numbers, name = analysis.privacy, analysis.run.logs.name
+    numbers, name, plan = analysis.privacy, analysis.run.logs.name, analysis.run.plan
+    printed = theorem_of(plan)
     body: dict[str, Any] = {
         "unknown": numbers.unknown or None,
         "upper_bound": numbers.upper_bound,
@@ -79,9 +80,9 @@ def _privacy(analysis: Analysis) -> dict[str, Any]:
         "promised_epsilon": numbers.promised,
         "path_limit": numbers.path_limit,
         "promise_note": path_sentence(numbers.promised, numbers.path_limit) or None,
-        "promised_pairs": pairs_in_words(analysis.run.plan) or None,
+        "promised_pairs": pairs_in_words(plan) or None,
         "local_epsilon": numbers.local,
-        "printed_epsilon": as_printed(analysis.run.plan),
+        "printed_epsilon": None if printed is None else printed.epsilon(plan.mechanism.size),
         "collusions": [_collusion(analysis, item) for item in numbers.collusions],
         "worst_pairs": [],
     }

@@ -4,23 +4,24 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Iterator
 from html import escape
 from typing import Final
 
 import numpy as np
 from scipy.stats import binom
 
+from analyzer.checks.integrity import Run
 from analyzer.checks.limits import exposure_tail
 from analyzer.checks.privacy import n_live
-from analyzer.read.tables import HANDOFF, REISSUE, START, Event
+from analyzer.read.tables import HANDOFF, REISSUE, START, Event, Floats, Logs, Rows
 from analyzer.reconstruct.draws import CELLS, lie_rate
 from analyzer.reconstruct.exposures import walking_rows
 from analyzer.reconstruct.noise_laws import law_of
-from analyzer.report.figures import circle, figure
 from analyzer.report.graph_charts import by_distance, seen_of_one
 from analyzer.report.learned import pairs
 from analyzer.report.result import loss_curve
-from analyzer.report.svg import Axes, nice_ticks, number
+from analyzer.report.svg import Axes, circle, figure, nice_ticks, number
 from analyzer.run import Analysis, visits_per_user
 from network_dp.promise import has_walk_law
 
@@ -34,41 +35,44 @@ _LEAST_DRAWS: Final = 50  # fewer draws show no law
 def walk(analysis: Analysis) -> str:
     """Who handed the token to whom: users on a circle, an edge as thick as it was used."""
     run = analysis.run
-    sents = run.lineage.sents
-    used = sents[sents["to"] >= 0]
-    n = run.plan.n
-    off_branch = ~run.lineage.on_branch if run.lineage.complete else np.zeros(len(sents), dtype=np.bool_)
-    lost = {(int(row["user"]), int(row["to"])) for row in sents[off_branch] if row["to"] >= 0}
-    if n > NAMED_USERS:
+    if run.plan.n > NAMED_USERS:
         return ""  # a ball of wool
-    counts: dict[tuple[int, int], int] = {}
-    for user, to in zip(used["user"].tolist(), used["to"].tolist(), strict=True):
-        counts[user, to] = counts.get((user, to), 0) + 1
-    place = circle(n)
-    most = max(counts.values(), default=1)
-    name = run.logs.name
-    marks = []
-    for (u, v), count in sorted(counts.items(), key=lambda item: item[1]):
-        kind = "edge lost" if (u, v) in lost else "edge"
-        tip = f"<title>{escape(name(u))} to {escape(name(v))}: {count}</title>"
-        strength = 0.15 + 0.85 * count / most
-        style = f'style="stroke-width:{0.6 + 3 * count / most:.2f};opacity:{strength:.2f}"'
-        marks.append(f'<path class="{kind}" {style} d="{_edge(place, u, v)}">{tip}</path>')
-    visits = visits_per_user(run)
-    for i, (x, y) in enumerate(place):
-        kind = "node" if i in run.logs.files else "node absent"
-        radius = 4 + 7 * math.sqrt(visits[i] / max(1, visits.max()))
-        marks.append(
-            f'<circle class="{kind}" cx="{x:.1f}" cy="{y:.1f}" r="{radius:.1f}">'
-            f"<title>{escape(name(i))}: {visits[i]} visits</title></circle>"
-        )
-        tx, ty = 200 + (x - 200) * 1.13, 200 + (y - 200) * 1.13
-        side = "start" if x > 230 else "end" if x < 170 else "middle"
-        marks.append(f'<text class="tick" x="{tx:.1f}" y="{ty + 4:.1f}" text-anchor="{side}">{escape(name(i))}</text>')
+    sents = run.lineage.sents
+    handed = Counter(_pairs(sents[sents["to"] >= 0]))
+    lost = frozenset(_pairs(sents[run.lineage.off_branch & (sents["to"] >= 0)]))
     label = 'role="img" aria-label="The walk of the token"'
-    body = f'<svg class="square" viewBox="-30 0 460 400" {label}>{"".join(marks)}</svg>'
-    told = f"{len(used)} hand-overs over {len(counts)} edges; thicker is more often, larger is more visits."
+    marks = "".join([*_hops(run.logs, handed, lost), *_holders(run)])
+    body = f'<svg class="square" viewBox="-30 0 460 400" {label}>{marks}</svg>'
+    told = f"{handed.total()} hand-overs over {len(handed)} edges; thicker is more often, larger is more visits."
     return figure("The walk", body, told + (" Red: tokens that left the accepted branch." if lost else ""))
+
+
+def _pairs(sents: Rows) -> Iterator[tuple[int, int]]:
+    """Sender and receiver of each token."""
+    return zip(sents["user"].tolist(), sents["to"].tolist(), strict=True)
+
+
+def _hops(logs: Logs, handed: Counter[tuple[int, int]], lost: frozenset[tuple[int, int]]) -> Iterator[str]:
+    """An edge for everybody who handed the token to somebody, the most used on top."""
+    place, most = circle(logs.plan.n), max(handed.values(), default=1)
+    for (u, v), count in sorted(handed.items(), key=lambda item: item[1]):
+        kind = "edge lost" if (u, v) in lost else "edge"
+        style = f'style="stroke-width:{0.6 + 3 * count / most:.2f};opacity:{0.15 + 0.85 * count / most:.2f}"'
+        tip = f"<title>{escape(logs.name(u))} to {escape(logs.name(v))}: {count}</title>"
+        yield f'<path class="{kind}" {style} d="{_edge(place, u, v)}">{tip}</path>'
+
+
+def _holders(run: Run) -> Iterator[str]:
+    """A disk for every user, its area as its visits, and its name outside the circle."""
+    visits = visits_per_user(run)
+    for user, (x, y) in enumerate(circle(run.plan.n)):
+        kind, name = "node" if user in run.logs.files else "node absent", escape(run.logs.name(user))
+        radius = 4 + 7 * math.sqrt(visits[user] / max(1, visits.max()))
+        tip = f"<title>{name}: {visits[user]} visits</title>"
+        yield f'<circle class="{kind}" cx="{x:.1f}" cy="{y:.1f}" r="{radius:.1f}">{tip}</circle>'
+        outside, below = 200 + (x - 200) * 1.13, 200 + (y - 200) * 1.13 + 4
+        side = "start" if x > 230 else "end" if x < 170 else "middle"
+        yield f'<text class="tick" x="{outside:.1f}" y="{below:.1f}" text-anchor="{side}">{name}</text>'
 
 
 def _edge(place: list[tuple[float, float]], u: int, v: int) -> str:
@@ -82,42 +86,39 @@ def _edge(place: list[tuple[float, float]], u: int, v: int) -> str:
 
 def exposure_law(analysis: Analysis) -> str:
     """Share of pairs above each exposure, against what an honest walk allows (no Gaussian noise: above each eps)."""
-    numbers, run = analysis.privacy, analysis.run
-    gaussian = run.plan.mechanism.by_exposure
-    seen = numbers.exposure if gaussian else numbers.epsilon
+    numbers, plan = analysis.privacy, analysis.run.plan
+    gaussian = plan.mechanism.by_exposure
+    seen, limit = (numbers.exposure, numbers.limit) if gaussian else (numbers.epsilon, numbers.limit_epsilon)
     if seen is None:
         return ""
-    values = np.sort(seen[~np.eye(run.plan.n, dtype=np.bool_)])
+    values = np.sort(seen[~np.eye(plan.n, dtype=np.bool_)])
     values = values[np.isfinite(values)]
     if len(values) == 0:
         return ""
-    limit = numbers.limit if gaussian else numbers.limit_epsilon
-    top = max(float(values[-1]), min(limit or 0.0, float(values[-1]) * 3 + 1)) * 1.06
-    floor = math.floor(math.log10(0.5 / len(values))) if len(values) > 1 else -1
-    floor = min(floor, -1)
+    most = float(values[-1])
+    top = max(most, min(limit or 0.0, most * 3 + 1)) * 1.06
+    floor = math.floor(math.log10(0.5 / len(values)))  # half a pair; the scale is logarithmic
     axes = Axes((0.0, top), (floor, 0.0), "Distribution of exposure")
-    index = np.unique(np.linspace(0, len(values) - 1, min(400, len(values))).astype(np.int64))
-    share = 1 - np.arange(len(values)) / len(values)
-    axes.line([(0.0, 0.0), *((float(values[i]), math.log10(share[i])) for i in index)], "observed", "this run")
-    if has_walk_law(run.plan):
+    axes.line([(0.0, 0.0), *_share_above(values)], "observed", "this run")
+    if has_walk_law(plan):
         grid = np.linspace(top / 60, top, 60)
-        tail = exposure_tail(run.plan, n_live(run), grid)
-        law = [(float(s), min(0.0, t / math.log(10))) for s, t in zip(grid, tail, strict=True)]
-        axes.line([(s, y) for s, y in law if y >= floor], "law", "law, at most")
+        tail = np.minimum(0.0, exposure_tail(plan, n_live(analysis.run), grid) / math.log(10))
+        axes.line([(float(s), float(y)) for s, y in zip(grid, tail, strict=True) if y >= floor], "law", "law, at most")
     if not gaussian and numbers.promised is not None:
         axes.upright(numbers.promised, "law", "promised before the run")
     if limit is not None:
         axes.upright(limit, "limit", "limit of the verdict")
-    axes.scales(
-        "exposure S of a pair" if gaussian else "epsilon of a pair",
-        "share of pairs above",
-        y_ticks=range(floor, 1),
-        y_text=lambda y: number(10.0**y),
-    )
-    what = "exposure" if gaussian else "epsilon"
-    before = "the bound on its law before the run" if gaussian else "what was promised before the run"
-    caption = f"Each pair's {what} on the path that was really taken, and {before}."
+    name = "exposure S of a pair" if gaussian else "epsilon of a pair"
+    axes.scales(name, "share of pairs above", y_ticks=range(floor, 1), y_text=lambda y: number(10.0**y))
+    what, before = ("exposure", "the bound on its law") if gaussian else ("epsilon", "what was promised")
+    caption = f"Each pair's {what} on the path that was really taken, and {before} before the run."
     return figure("Exposure against its law", axes.render(), caption)
+
+
+def _share_above(values: Floats) -> list[tuple[float, float]]:
+    """Of sorted values: which share is at least as large, as a power of ten, at 400 places at most."""
+    shown = np.unique(np.linspace(0, len(values) - 1, min(400, len(values))).astype(np.int64))
+    return [(float(values[i]), math.log10(1 - i / len(values))) for i in shown]
 
 
 def noise(analysis: Analysis) -> str:

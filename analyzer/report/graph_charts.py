@@ -9,8 +9,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from analyzer.report.figures import circle, figure
-from analyzer.report.svg import Axes, heat, number
+from analyzer.report.svg import Axes, circle, figure, heat, number
 from analyzer.run import Analysis
 from network_dp.graphs.promise import promised_matrix
 from network_dp.topology import Graph

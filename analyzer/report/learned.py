@@ -24,51 +24,49 @@ _PAIRS: Final = 20
 _ALIKE: Final = 0.02  # of the scale: below, a map of all pairs is one colour
 _LEFT, _RIGHT, _Y = 20, 695, 44
 
+Mark = tuple[str, str, float]  # kind, what it is, epsilon
+
 
 def section(analysis: Analysis) -> str:
     if analysis.alone is not None:
-        return _alone(analysis)
+        return _alone(analysis, analysis.alone)
     numbers, plan = analysis.privacy, analysis.run.plan
-    said = learned(analysis)
-    marks: list[tuple[str, str, float | None]] = []
+    marks: list[Mark] = []
     if math.isfinite(numbers.worst_epsilon):
         on = "on the path that was walked" if analysis.shows_path else "in this run"
         marks.append(("worst", f"the most anybody could learn {on}", numbers.worst_epsilon))
     if math.isfinite(numbers.mean_epsilon):
         marks.append(("mean", "the average pair of users", numbers.mean_epsilon))
-    marks.append(("promise", f"promised before the run, for {plan.walk.min_live} live users", numbers.promised))
-    marks.append(("local", "whoever saw every message (local DP)", numbers.local))
+    if numbers.promised is not None:
+        marks.append(("promise", f"promised before the run, for {plan.walk.min_live} live users", numbers.promised))
+    if numbers.local is not None:
+        marks.append(("local", "whoever saw every message (local DP)", numbers.local))
     average = f"{path_sentence(numbers.promised, numbers.path_limit)} {pairs_in_words(plan)}".strip()
-    return (
-        "<section><h2>What anybody could learn</h2><div class='panel'>"
-        + "".join(f"<p>{escape(text)}</p>" for text in said)
-        + scale([mark for mark in marks if mark[2] is not None])
-        + (f"<p class='soft'>{escape(average)}</p>" if average else "")
-        + "</div></section>"
-    )
+    remark = f"<p class='soft'>{escape(average)}</p>" if average else ""
+    return _panel("What anybody could learn", learned(analysis), scale(marks) + remark)
 
 
-def _alone(analysis: Analysis) -> str:
+def _alone(analysis: Analysis, own: Alone) -> str:
     """One log alone bounds what its user gave and could learn, if the others kept the plan."""
-    own, delta = analysis.alone, analysis.run.plan.noise.delta
-    assert isinstance(own, Alone)
-    marks: list[tuple[str, str, float | None]] = [("worst", f"{own.user} gave away, at most", own.spent_epsilon)]
+    marks: list[Mark] = [("worst", f"{own.user} gave away, at most", own.spent_epsilon)]
     if own.learned_epsilon is not None:
         marks.append(("mean", f"{own.user} could learn about any one other, at most", own.learned_epsilon))
-    marks.append(("promise", "promised before the run", analysis.privacy.promised))
-    return (
-        f"<section><h2>What {escape(own.user)} gave away and could learn</h2><div class='panel'>"
-        + "".join(f"<p>{escape(text)}</p>" for text in own_words(own, delta))
-        + scale([mark for mark in marks if mark[2] is not None])
-        + "</div></section>"
-    )
+    if analysis.privacy.promised is not None:
+        marks.append(("promise", "promised before the run", analysis.privacy.promised))
+    said = own_words(own, analysis.run.plan.noise.delta)
+    return _panel(f"What {own.user} gave away and could learn", said, scale(marks))
+
+
+def _panel(title: str, said: Sequence[str], below: str) -> str:
+    sentences = "".join(f"<p>{escape(text)}</p>" for text in said)
+    return f"<section><h2>{escape(title)}</h2><div class='panel'>{sentences}{below}</div></section>"
 
 
 def _at(epsilon: float) -> float:
     return _LEFT + (_RIGHT - _LEFT) * min(epsilon, TOP) / TOP
 
 
-def scale(marks: Sequence[tuple[str, str, float | None]]) -> str:
+def scale(marks: Sequence[Mark]) -> str:
     """Strong, medium and weak on one strip that is the same in every report; what lies beyond it stands at its end."""
     zones = (("strong", 0.0, STRONG), ("medium", STRONG, MEDIUM), ("weak", MEDIUM, TOP))
     parts = [
@@ -83,7 +81,6 @@ def scale(marks: Sequence[tuple[str, str, float | None]]) -> str:
     ]
     keys, labelled = [], False
     for kind, text, value in marks:
-        assert value is not None
         shown = "no bound" if math.isinf(value) else number(value)
         tip = escape(f"{text}: {shown}")
         if math.isfinite(value):
@@ -109,7 +106,10 @@ def pairs(analysis: Analysis) -> str:
     np.fill_diagonal(shown, np.nan)
     if np.nanmax(shown) - np.nanmin(shown) < _ALIKE:
         return _all_alike(analysis, epsilon)
-    body = _cells(analysis, shown, epsilon) if plan.n <= _CELLS else _pixels(shown)
+    if plan.n <= _CELLS:
+        body = _cells(analysis, shown, epsilon)
+    else:
+        body = f'<img class="pixels" alt="Epsilon of every pair of users" src="{png(heat(blocks(shown)))}">'
     strip = png(heat(np.linspace(0, 1, 120)[None, :].repeat(8, axis=0)))
     legend = f'<div class="scale"><span>0</span><img alt="" src="{strip}"><span>10 or more</span></div>'
     blocked = (
@@ -161,10 +161,6 @@ def _cells(analysis: Analysis, shown: Floats, epsilon: Floats) -> str:
 
 def _short(name: str) -> str:
     return name if len(name) <= 12 else f"{name[:11]}…"
-
-
-def _pixels(shown: Floats) -> str:
-    return f'<img class="pixels" alt="Epsilon of every pair of users" src="{png(heat(blocks(shown)))}">'
 
 
 def _worst(analysis: Analysis) -> str:

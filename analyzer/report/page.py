@@ -119,10 +119,7 @@ def _plan(analysis: Analysis) -> str:
 def _downloads(analysis: Analysis) -> str:
     """Links that hold what they offer: the page fetches nothing."""
     name = analysis.run.plan.name
-    verdict = as_dict(analysis)
-    if not analysis.shows_path:
-        verdict["users"] = []
-    files = [(f"{name}-verdict.json", "application/json", json.dumps(verdict, allow_nan=False))]
+    files = [(f"{name}-verdict.json", "application/json", json.dumps(as_dict(analysis), allow_nan=False))]
     if analysis.utility.estimate is not None:
         files.append((f"{name}-result.csv", "text/csv", _result_csv(analysis)))
     if analysis.privacy.epsilon is not None and analysis.run.plan.n <= 300:

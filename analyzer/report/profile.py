@@ -9,8 +9,7 @@ import numpy as np
 
 from analyzer.reconstruct.observations import Observations
 from analyzer.reconstruct.responses import Responses
-from analyzer.report.figures import figure
-from analyzer.report.svg import Axes
+from analyzer.report.svg import Axes, figure
 from analyzer.run import Analysis
 from network_dp.accounting import bounds
 from network_dp.accounting.shuffle import composed_epsilon

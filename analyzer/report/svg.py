@@ -35,6 +35,19 @@ def number(value: float) -> str:
     return f"{value:.1e}".replace("e-0", "e-").replace("e+0", "e")
 
 
+def figure(title: str, body: str, caption: str) -> str:
+    """What every chart is put into."""
+    if not body:
+        return ""
+    return f"<figure><h3>{escape(title)}</h3>{body}<figcaption>{escape(caption)}</figcaption></figure>"
+
+
+def circle(n: int) -> list[tuple[float, float]]:
+    """Where n users stand in a picture of 400 by 400."""
+    angle = [2 * math.pi * i / n - math.pi / 2 for i in range(n)]
+    return [(200 + 150 * math.cos(a), 200 + 150 * math.sin(a)) for a in angle]
+
+
 class Axes:
     """A chart's rectangle: maps data to pixels and collects marks."""
 
@@ -95,8 +108,7 @@ class Axes:
         inside = [(x, y) for x, y in points if math.isfinite(x) and math.isfinite(y)]
         if len(inside) > 1:
             path = " ".join(f"{self.px(x):.1f},{self._clip(self.py(y)):.1f}" for x, y in inside)
-            title = f"<title>{escape(key)}</title>" if key else ""
-            self._marks.append(f'<polyline class="curve {kind}" points="{path}">{title}</polyline>')
+            self._marks.append(f'<polyline class="curve {kind}" points="{path}">{_tip(key)}</polyline>')
             if key:
                 self.key("line", kind, key)
 
@@ -107,25 +119,22 @@ class Axes:
         """From ``base`` (the lower edge unless given) to ``y``."""
         left, right = self.px(x0), self.px(x1)
         ends = (self._clip(self.py(y)), self._bottom if base is None else self._clip(self.py(base)))
-        title = f"<title>{escape(tip)}</title>" if tip else ""
         self._marks.append(
             f'<rect class="{kind}" x="{left:.1f}" y="{min(ends):.1f}" width="{max(right - left - 0.6, 0.6):.1f}" '
-            f'height="{max(abs(ends[1] - ends[0]), 0):.1f}">{title}</rect>'
+            f'height="{max(abs(ends[1] - ends[0]), 0):.1f}">{_tip(tip)}</rect>'
         )
 
     def segment(self, start: tuple[float, float], end: tuple[float, float], kind: str, tip: str = "") -> None:
         """A line between two points, without a legend entry."""
         (x0, y0), (x1, y1) = start, end
-        title = f"<title>{escape(tip)}</title>" if tip else ""
         self._marks.append(
             f'<line class="curve {kind}" x1="{self.px(x0):.1f}" y1="{self._clip(self.py(y0)):.1f}" '
-            f'x2="{self.px(x1):.1f}" y2="{self._clip(self.py(y1)):.1f}">{title}</line>'
+            f'x2="{self.px(x1):.1f}" y2="{self._clip(self.py(y1)):.1f}">{_tip(tip)}</line>'
         )
 
     def dot(self, x: float, y: float, kind: str, radius: float = 3, tip: str = "") -> None:
-        title = f"<title>{escape(tip)}</title>" if tip else ""
         self._marks.append(
-            f'<circle class="{kind}" cx="{self.px(x):.1f}" cy="{self.py(y):.1f}" r="{radius}">{title}</circle>'
+            f'<circle class="{kind}" cx="{self.px(x):.1f}" cy="{self.py(y):.1f}" r="{radius}">{_tip(tip)}</circle>'
         )
 
     def upright(self, x: float, kind: str, key: str) -> None:
@@ -156,6 +165,10 @@ _SHAPES = {
 
 def swatch(shape: str, kind: str) -> str:
     return f'<svg class="swatch" viewBox="0 0 28 12" aria-hidden="true">{_SHAPES[shape].format(kind)}</svg>'
+
+
+def _tip(text: str) -> str:
+    return f"<title>{escape(text)}</title>" if text else ""
 
 
 def _open(low: float, high: float) -> tuple[float, float]:

@@ -23,14 +23,9 @@ def _card(card: UserCard) -> str:
     if card.events:
         lines.append(f"{count(card.events, 'fault')} noticed")
     if card.clipped:
-        lines.append(
-            f"{count(card.clipped, 'value')} of its data lay outside the public bounds and {_was(card.clipped)} clipped"
-        )
+        was = "was" if card.clipped == 1 else "were"
+        lines.append(f"{count(card.clipped, 'value')} of its data lay outside the public bounds and {was} clipped")
     return f"<div class='card'><b>{escape(card.name)}</b>" + "".join(f"<p>{escape(x)}</p>" for x in lines) + "</div>"
-
-
-def _was(number_of: int) -> str:
-    return "was" if number_of == 1 else "were"
 
 
 def cards(analysis: Analysis) -> str:

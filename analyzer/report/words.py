@@ -139,17 +139,13 @@ def own_words(own: Alone, delta: float) -> list[str]:
 def learned(analysis: Analysis) -> list[str]:
     """What anybody could learn about anybody, in sentences; the first says the number."""
     numbers, delta = analysis.privacy, analysis.run.plan.noise.delta
-    if numbers.worst is None and math.isfinite(numbers.worst_epsilon):
-        most = numbers.worst_epsilon
-        told = f"Epsilon {most:.3g} ({strength(most)}) at delta {delta:g} is the most that anybody could learn about "
-        return [f"{told}anybody: {numbers.unknown}.", bet(most, delta)]
-    if numbers.worst is None:
-        return [f"No privacy numbers: {numbers.unknown}."]
-    name = analysis.run.logs.name
-    of, to = (name(user) for user in numbers.worst)
     most = numbers.worst_epsilon
-    return [
-        f"Epsilon {most:.3g} ({strength(most)}) at delta {delta:g} is the most that anybody could learn about anybody: "
-        f"{to} about {of}. {numbers.words}",
-        bet(most, delta),
-    ]
+    if numbers.worst is not None:
+        of, to = (analysis.run.logs.name(user) for user in numbers.worst)
+        who = f"{to} about {of}. {numbers.words}"
+    elif math.isfinite(most):
+        who = f"{numbers.unknown}."
+    else:
+        return [f"No privacy numbers: {numbers.unknown}."]
+    told = f"Epsilon {most:.3g} ({strength(most)}) at delta {delta:g} is the most that anybody could learn about "
+    return [f"{told}anybody: {who}", bet(most, delta)]

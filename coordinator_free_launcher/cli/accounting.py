@@ -2,37 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
 
+from coordinator_free_launcher.cli.provision import read_plan
+from coordinator_free_launcher.cli.say import bar
 from network_dp.plan import Plan
+
+WORK: Final = "least noise that is enough"
 
 
 def prepare(plan: Plan, colluders: int = 1) -> None:
     """Compute the laws behind a plan's promises, so that asking for them later takes no time."""
-    from rich.console import Console
-    from rich.progress import Progress
-
     from network_dp.accounting.profile import exposure_law
     from network_dp.promise import walk_law
 
-    console = Console(stderr=True)
-    with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
-        for size in sorted({1, colluders}):
-            law = walk_law(plan, size)
-            if law is not None:
-                task = bar.add_task("least noise that is enough", total=1.0)
-                exposure_law(law, lambda share, task=task: bar.update(task, completed=share))  # type: ignore[misc]
-                bar.update(task, completed=1.0)
+    for size in sorted({1, colluders}):
+        law = walk_law(plan, size)
+        if law is not None:
+            with bar(WORK, 1.0) as step:
+                exposure_law(law, step)
 
 
-@contextmanager
-def working() -> Iterator[None]:
-    """A bar that only moves, for work of unknown length."""
-    from rich.console import Console
-    from rich.progress import Progress
+def read_final(path: Path) -> Plan:
+    """The plan in a file with its noise calibrated, however long that takes."""
+    from coordinator_free_launcher.identity.finalise import finalise
 
-    console = Console(stderr=True)
-    with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
-        bar.add_task("least noise that is enough", total=None)
-        yield
+    wish = read_plan(path)
+    prepare(wish)
+    return finalise(wish)

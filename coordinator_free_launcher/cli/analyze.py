@@ -33,12 +33,6 @@ NotAUser = Annotated[
 Out = Annotated[Path, typer.Option("--out", help="Where to write the exported log (.gz: compressed).")]
 
 
-def register(app: typer.Typer) -> None:
-    """Add ``analyze`` and ``export`` to the command line."""
-    app.command("analyze")(analyze)
-    app.command("export")(export)
-
-
 def analyze(
     logs: Logs,
     plan: PlanFile = None,

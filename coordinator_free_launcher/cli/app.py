@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Annotated, Final
 
 import typer
@@ -16,6 +17,8 @@ from coordinator_free_launcher.cli import (
     deploy,
     graph,
     interchange,
+    invite,
+    lan,
     plan,
     provision,
     reproduce,
@@ -40,13 +43,42 @@ app = typer.Typer(
 )
 
 #: Help's panels, each with its commands in the order in which somebody needs them.
-PANELS: Final = {
-    "Start here": "demo plan run",
-    "A run, step by step": "provision launch status watch chaos node",
-    "Several machines": "invite join keygen sign accept doctor compose stack health",
-    "What happened, and what could be learned": "analyze export attack audit",
-    "Numbers before a run, and for others": "bounds calibrate graph budget guarantee statement",
-    "Experiments": "reproduce simulate data",
+PANELS: Final[Mapping[str, Mapping[str, Callable[..., None] | typer.Typer]]] = {
+    "Start here": {"demo": run.demo_command, "plan": plan.plans, "run": run.run_command},
+    "A run, step by step": {
+        "provision": provision.provision_command,
+        "launch": run.launch_command,
+        "status": run.status_command,
+        "watch": watch.watch_command,
+        "chaos": chaos.chaos_command,
+        "node": run.node_command,
+    },
+    "Several machines": {
+        "invite": invite.invite_command,
+        "join": invite.join_command,
+        "keygen": lan.keygen_command,
+        "sign": lan.sign_command,
+        "accept": lan.accept_command,
+        "doctor": lan.doctor_command,
+        "compose": deploy.compose_command,
+        "stack": deploy.stack_command,
+        "health": deploy.health_command,
+    },
+    "What happened, and what could be learned": {
+        "analyze": analyze.analyze,
+        "export": analyze.export,
+        "attack": attack.attack,
+        "audit": audit.audit,
+    },
+    "Numbers before a run, and for others": {
+        "bounds": bounds.bounds,
+        "calibrate": bounds.calibrate,
+        "graph": graph.graph,
+        "budget": budget.budgets,
+        "guarantee": interchange.guarantee_command,
+        "statement": interchange.statement_command,
+    },
+    "Experiments": {"reproduce": reproduce.reproduce, "simulate": simulate.simulations, "data": reproduce.data},
 }
 
 
@@ -65,31 +97,12 @@ def network_dp(
     pass
 
 
-for module in (
-    plan,
-    run,
-    watch,
-    provision,
-    analyze,
-    attack,
-    audit,
-    bounds,
-    budget,
-    interchange,
-    chaos,
-    deploy,
-    graph,
-    simulate,
-    reproduce,
-):
-    module.register(app)
-
-_PANEL: Final = {name: panel for panel, names in PANELS.items() for name in names.split()}
-app.registered_commands.sort(key=lambda command: list(_PANEL).index(str(command.name)))
-for command in app.registered_commands:
-    command.rich_help_panel = _PANEL[str(command.name)]
-for group in app.registered_groups:
-    group.rich_help_panel = _PANEL[str(group.name)]
+for panel, commands in PANELS.items():
+    for name, command in commands.items():
+        if isinstance(command, typer.Typer):
+            app.add_typer(command, name=name, rich_help_panel=panel)
+        else:
+            app.command(name, rich_help_panel=panel)(command)
 
 
 def main() -> None:

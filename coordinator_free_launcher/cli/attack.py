@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from coordinator_free_launcher.cli.drawing import drawing
+from coordinator_free_launcher.cli.options import Json
+
 if TYPE_CHECKING:
     from analyzer.attack import Guess
     from network_dp.plan import Plan
@@ -24,7 +27,7 @@ def attack(
         Path | None, typer.Option("--plan", help="The plan, if it does not lie above the log.")
     ] = None,
     plot: Annotated[Path | None, typer.Option(help="Also draw all guesses with their errors into this file.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Attack a run as one of its users: the best linear guess of everybody's value, by least squares on your own view.
 
@@ -80,32 +83,14 @@ def _print(log: Path, found: Sequence[Guess]) -> None:
 
 
 def _draw(plan: Plan, found: Sequence[Guess], path: Path) -> None:
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    from network_dp.errors import AccountingError
-
-    figure = Figure(figsize=(7, 4), layout="constrained")
-    FigureCanvasAgg(figure)
-    axes = figure.subplots()
-    places = range(len(found))
-    values, errors = [guess.value for guess in found], [guess.error for guess in found]
-    axes.errorbar(places, values, yerr=errors, fmt="o", capsize=3)
-    for edge in (found[0].before, -found[0].before) if found else ():
-        axes.axhline(_middle(plan) + edge, linestyle=":", color="grey")
-    axes.set(ylabel="best linear guess, one standard error", title="What one view says (dotted: known before)")
-    axes.set_xticks(list(places), labels=[guess.user for guess in found], rotation=90, fontsize=7)
-    try:
-        figure.savefig(path)
-    except (OSError, ValueError) as error:  # no such folder, or a kind of picture nobody knows
-        raise AccountingError(f"cannot write the plot: {error}") from None
-
-
-def _middle(plan: Plan) -> float:
     from analyzer.attack import prior
 
-    return prior(plan)[0]
-
-
-def register(app: typer.Typer) -> None:
-    app.command("attack")(attack)
+    middle, spread = prior(plan)
+    places = range(len(found))
+    values, errors = [guess.value for guess in found], [guess.error for guess in found]
+    with drawing(path, (7, 4)) as axes:
+        axes.errorbar(places, values, yerr=errors, fmt="o", capsize=3)
+        for edge in (spread, -spread):
+            axes.axhline(middle + edge, linestyle=":", color="grey")
+        axes.set(ylabel="best linear guess, one standard error", title="What one view says (dotted: known before)")
+        axes.set_xticks(list(places), labels=[guess.user for guess in found], rotation=90, fontsize=7)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from coordinator_free_launcher.cli.options import finite, refuse_idle
+from coordinator_free_launcher.cli.say import bar
 
 if TYPE_CHECKING:
     from coordinator_free_launcher.local.audit import RealAudit
@@ -87,23 +87,16 @@ def audit(
         raise typer.Exit(1)
 
 
-def _attack_real_runs(algorithm: str, out: Path | None, n_runs: int = 50, **given: Any) -> RealAudit:
-    from rich.console import Console
-    from rich.progress import Progress
-
-    from coordinator_free_launcher.local import audit as attacked
+def _attack_real_runs(
+    algorithm: str, out: Path | None, n_runs: int = 50, delta: float = 0.2, **given: Any
+) -> RealAudit:
+    from coordinator_free_launcher.local.audit import Attacked, run
     from network_dp.errors import require
 
     require(out is None or not out.exists(), f"{out} exists: give a new folder")
-    console = Console(stderr=True)
-    with (
-        tempfile.TemporaryDirectory(prefix="network-dp-audit-") as scratch,
-        Progress(console=console, transient=True, disable=not console.is_terminal) as bar,
-    ):
-        task = bar.add_task("real runs", total=n_runs)
-        show: Callable[[int], None] = lambda done: bar.update(task, completed=done)  # noqa: E731
-        folder = Path(scratch) if out is None else out
-        return attacked.run(algorithm, folder, n_runs=n_runs, show=show, **given)  # type: ignore[arg-type]  # it checks
+    attacked = Attacked(algorithm, **given)  # type: ignore[arg-type]  # it checks
+    with tempfile.TemporaryDirectory(prefix="network-dp-audit-") as scratch, bar("real runs", n_runs) as show:
+        return run(attacked, Path(scratch) if out is None else out, n_runs=n_runs, delta=delta, show=show)
 
 
 def _sentence(result: RealAudit) -> str:
@@ -113,7 +106,3 @@ def _sentence(result: RealAudit) -> str:
         f"(Clopper-Pearson; in one run; confidence {result.confidence:g}, {result.n_runs} real runs, "
         f"{result.n_canaries} canaries)"
     )
-
-
-def register(app: typer.Typer) -> None:
-    app.command("audit")(audit)

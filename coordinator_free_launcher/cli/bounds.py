@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from coordinator_free_launcher.cli.options import finite, refuse_idle
+from coordinator_free_launcher.cli.drawing import drawing
+from coordinator_free_launcher.cli.options import Json, finite, refuse_idle
 
 if TYPE_CHECKING:
     from coordinator_free_launcher.cli.bounds_kinds import BoundsQuery
@@ -35,13 +36,6 @@ ReissuesOption = Annotated[
     int | None,
     typer.Option(help="Ring: how often the token may be lost and taken up again (default 1; randomised response 0)."),
 ]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
-
-
-def register(app: typer.Typer) -> None:
-    """Add the commands to the main application."""
-    app.command("bounds")(bounds)
-    app.command("calibrate")(calibrate)
 
 
 def bounds(
@@ -60,7 +54,7 @@ def bounds(
     released: ReleasedOption = False,
     cap: CapOption = None,
     reissues: ReissuesOption = None,
-    as_json: JsonOption = False,
+    as_json: Json = False,
     plot: Annotated[Path | None, typer.Option(help="Also draw epsilon against one quantity into this file.")] = None,
     against: Annotated[
         str | None, typer.Option(help="What the plot varies: n (as usual), T (ring: rounds) or sigma (or gamma).")
@@ -115,7 +109,7 @@ def calibrate(
     released: ReleasedOption = False,
     cap: CapOption = None,
     reissues: ReissuesOption = None,
-    as_json: JsonOption = False,
+    as_json: Json = False,
 ) -> None:
     """How much noise is needed? The least that meets a target, for network and for local DP.
 
@@ -173,30 +167,22 @@ def _show(title: str, rows: Sequence[Row], as_json: bool) -> None:
 
 
 def _draw(query: BoundsQuery, against: str, path: Path) -> None:
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
     from matplotlib.ticker import LogLocator, NullFormatter
 
     from coordinator_free_launcher.cli import bounds_tables as tables
-    from network_dp.errors import AccountingError, require
+    from network_dp.errors import require
 
     require(against in tables.AXES, f"--against must be one of {', '.join(tables.AXES)}, got {against}")
     axis = tables.AXES[against]
     points = [(x, y) for x, y in tables.curve(query, axis) if math.isfinite(y) and y > 0]
     require(bool(points), "nothing to plot: no epsilon in this range is positive and finite")
-    figure = Figure(figsize=(6.4, 4), layout="constrained")
-    FigureCanvasAgg(figure)
-    axes = figure.subplots()
-    axes.loglog([x for x, _ in points], [y for _, y in points], marker="o")
-    axes.set(xlabel=tables.axis_label(query, axis), ylabel=f"network epsilon at delta = {query.delta:g}")
-    axes.set_title(f"{query.task} on a {query.topology} graph, path known")
-    axes.set_xticks([x for x, _ in points], labels=[f"{float(f'{x:.3g}'):g}" for x, _ in points])
-    axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
-    axes.yaxis.set_major_formatter("{x:g}")
-    for one in (axes.xaxis, axes.yaxis):
-        one.set_minor_formatter(NullFormatter())
-    axes.grid(visible=True, alpha=0.3)
-    try:
-        figure.savefig(path)
-    except (OSError, ValueError) as error:  # no such folder, or a kind of picture nobody knows
-        raise AccountingError(f"cannot write the plot: {error}") from None
+    with drawing(path, (6.4, 4)) as axes:
+        axes.loglog([x for x, _ in points], [y for _, y in points], marker="o")
+        axes.set(xlabel=tables.axis_label(query, axis), ylabel=f"network epsilon at delta = {query.delta:g}")
+        axes.set_title(f"{query.task} on a {query.topology} graph, path known")
+        axes.set_xticks([x for x, _ in points], labels=[f"{float(f'{x:.3g}'):g}" for x, _ in points])
+        axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+        axes.yaxis.set_major_formatter("{x:g}")
+        for one in (axes.xaxis, axes.yaxis):
+            one.set_minor_formatter(NullFormatter())
+        axes.grid(visible=True, alpha=0.3)

@@ -11,14 +11,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
-from coordinator_free_launcher.cli.bounds_tasks import TASKS, Adding, Printed
+from coordinator_free_launcher.cli.bounds_tasks import TASKS, Adding
 from coordinator_free_launcher.cli.rows import Row
 from network_dp import calibrate, printed, utility
 from network_dp.accounting import bounds
 from network_dp.errors import require
+from network_dp.mechanism import Gaussian, RandomisedResponse
 from network_dp.noise_rule import cover_elements
 from network_dp.topology import Complete, Ring
 
+COMPARED: Final = "the paper's formula: for comparison only"
 HIDDEN: Final = "only if nobody can tell who else held the token; TLS alone does not give it"
 _UNCOVERED: Final = "most hops of a ring carry no noise of their own"
 
@@ -72,6 +74,24 @@ class BoundsQuery:
         return self.asked.sensitivity(self)
 
     @property
+    def theorem(self) -> printed.Theorem:
+        """What the paper printed on such a walk."""
+        walk = printed.Walk(
+            topology=self.topology,
+            task=self.asked.walk,
+            mechanism=RandomisedResponse.kind if self.responding else Gaussian.kind,
+            n_users=self.users,
+            length=self.length,
+            delta=self.delta,
+            sensitivity=self.total_sensitivity,
+            n_buckets=self.buckets or 2,
+            lipschitz=self.lipschitz,
+            cap=self.cap,
+        )
+        assert walk.theorem is not None  # of all that these options allow
+        return walk.theorem
+
+    @property
     def observer(self) -> str:
         return "any one user" if self.colluders == 1 else f"any {self.colluders} users together"
 
@@ -85,6 +105,7 @@ class Kind(ABC):
     axis: ClassVar[str]
     unhidden: ClassVar[str]  # why there is no number for a hidden path
     reissues: ClassVar[int]  # that a plan reserves for by default (docs/adr/0019)
+    printed_note: ClassVar[str] = COMPARED
 
     @abstractmethod
     def check(self, query: BoundsQuery) -> None:
@@ -118,20 +139,11 @@ class Kind(ABC):
     def hidden_sigma(self, query: BoundsQuery, epsilon: float) -> float | None:
         return None
 
-    @abstractmethod
-    def printed(self, query: BoundsQuery) -> Printed: ...
-
-    def printed_note(self) -> str:
-        return "the paper's formula: for comparison only"
-
     def extras(self, query: BoundsQuery) -> list[Row]:
         return []
 
     @abstractmethod
     def response_epsilon(self, query: BoundsQuery, buckets: int, gamma: float) -> float: ...
-
-    @abstractmethod
-    def printed_response(self, query: BoundsQuery, buckets: int) -> Printed: ...
 
     @abstractmethod
     def answers(self, query: BoundsQuery, gamma: float) -> tuple[int, int]:
@@ -145,6 +157,7 @@ class RingKind(Kind):
     axis = "rounds K"
     unhidden = "the path of a ring is public"
     reissues = 1
+    printed_note = "advanced composition: valid, very loose"
 
     def check(self, query: BoundsQuery) -> None:
         require(query.users >= Ring.least_users, f"a ring needs at least {Ring.least_users} users")
@@ -170,13 +183,6 @@ class RingKind(Kind):
     def length(self, query: BoundsQuery) -> dict[str, Any]:
         return {"topology": Ring.kind, "n_rounds": query.length}
 
-    def printed(self, query: BoundsQuery) -> Printed:
-        length, reach, delta = query.length, query.total_sensitivity, query.delta
-        return "Thm 1", lambda sigma: printed.theorem_1_at(length, sigma, reach, delta)
-
-    def printed_note(self) -> str:
-        return "advanced composition: valid, very loose"
-
     def extras(self, query: BoundsQuery) -> list[Row]:
         noises = utility.ring_noises(query.users, query.length, query.released)
         return [Row("noises", "full noises", float(noises), "in the final token")]
@@ -188,10 +194,6 @@ class RingKind(Kind):
             return shuffle.local_epsilon(query.length, buckets, gamma, query.delta)
         size = (query.users, query.length, buckets, gamma)
         return shuffle.ring_epsilon(*size, query.delta, query.released, query.reissues)
-
-    def printed_response(self, query: BoundsQuery, buckets: int) -> Printed:
-        size, delta = (query.users, query.length, buckets), query.delta
-        return "Thm 2", lambda gamma: printed.theorem_2_at(*size, gamma, delta)
 
     def answers(self, query: BoundsQuery, gamma: float) -> tuple[int, int]:
         ends = 2 if query.released else 1
@@ -247,18 +249,11 @@ class CompleteKind(Kind):
         reach = query.total_sensitivity
         return calibrate.sigma(epsilon, query.delta, reach, task=query.asked.walk, path="hidden", **walk)  # type: ignore[arg-type]
 
-    def printed(self, query: BoundsQuery) -> Printed:
-        return query.asked.printed(query)
-
     def response_epsilon(self, query: BoundsQuery, buckets: int, gamma: float) -> float:
         from network_dp.accounting import shuffle
 
         size = (query.users, query.length, buckets, gamma)
         return shuffle.complete_epsilon(*size, query.delta, query.released, query.colluders)
-
-    def printed_response(self, query: BoundsQuery, buckets: int) -> Printed:
-        size, delta = (query.users, query.length, buckets), query.delta
-        return "Thm 3, histograms", lambda gamma: printed.theorem_3_histogram_at(*size, gamma, delta)
 
     def answers(self, query: BoundsQuery, gamma: float) -> tuple[int, int]:
         return query.length, 0

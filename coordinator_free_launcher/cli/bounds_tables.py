@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Literal
 
-from coordinator_free_launcher.cli.bounds_kinds import HIDDEN, BoundsQuery
+from coordinator_free_launcher.cli.bounds_kinds import COMPARED, HIDDEN, BoundsQuery
 from coordinator_free_launcher.cli.rows import Row
 from network_dp import calibrate, utility
 from network_dp.errors import AccountingError, require
@@ -23,7 +23,6 @@ AXES: dict[str, Axis] = {
     "sigma": "noise",
     "gamma": "noise",
 }
-COMPARED = "the paper's formula: for comparison only"
 
 
 def bounds_rows(query: BoundsQuery) -> list[Row]:
@@ -36,12 +35,12 @@ def bounds_rows(query: BoundsQuery) -> list[Row]:
         kind.local(query, sigma),
         kind.hidden(query, sigma),
     )
-    theorem, as_printed = kind.printed(query)
+    theorem = query.theorem
     return [
         Row("network_epsilon", "network epsilon", network, meaning),
         Row("hidden_epsilon", "if the path were hidden", hidden, kind.unhidden if hidden is None else HIDDEN),
         Row("local_epsilon", "local epsilon", local, counted),
-        Row("printed_epsilon", f"as printed ({theorem})", as_printed(sigma), kind.printed_note()),
+        Row("printed_epsilon", f"as printed ({theorem.name})", theorem.epsilon(sigma), kind.printed_note),
         *kind.extras(query),
         Row("expected_std", "expected error", query.asked.error(query, sigma), query.asked.error_means),
     ]
@@ -72,12 +71,12 @@ def _response_rows(query: BoundsQuery) -> list[Row]:
     count = kind.contributions(query)
     local = shuffle.local_epsilon(count, buckets, gamma, kind.local_delta(query))
     answers, uniform = kind.answers(query, gamma)
-    theorem, as_printed = kind.printed_response(query, buckets)
+    theorem = query.theorem
     return [
         Row("network_epsilon", "network epsilon", network, f"{query.observer} about any other, path known"),
         Row("hidden_epsilon", "if the path were hidden", None, "no bound is offered for randomised response"),
         Row("local_epsilon", "local epsilon", local, f"exact, for {count} answers of one user"),
-        Row("printed_epsilon", f"as printed ({theorem})", as_printed(gamma), COMPARED),
+        Row("printed_epsilon", f"as printed ({theorem.name})", theorem.epsilon(gamma), COMPARED),
         Row("epsilon_0", "epsilon of one answer", shuffle.local_epsilon(1, buckets, gamma, 1e-12), "pure local DP"),
         Row("expected_std", "expected error", utility.histogram_std(answers, buckets, gamma, uniform), "of a count"),
     ]
@@ -101,7 +100,8 @@ def calibrate_rows(query: BoundsQuery, epsilon: float) -> list[Row]:
         **kind.length(query),
     )
     hidden, (local, counted) = kind.hidden_sigma(query, epsilon), kind.local_sigma(query, epsilon)
-    theorem, as_printed = kind.printed(query)
+    theorem = query.theorem
+    printed_sigma = calibrate.least(theorem.epsilon, epsilon, network)
     with_local = [Row("local_std", "expected error", query.asked.error(query, local), "with that sigma")]
     return [
         Row("network_sigma", "sigma for network DP", network, f"{query.observer}, path known"),
@@ -109,7 +109,7 @@ def calibrate_rows(query: BoundsQuery, epsilon: float) -> list[Row]:
         Row("hidden_sigma", "if the path were hidden", hidden, kind.unhidden if hidden is None else HIDDEN),
         Row("local_sigma", "sigma for local DP", local, counted),
         *(with_local if local < float("inf") else []),
-        Row("printed_sigma", f"as printed ({theorem})", calibrate.least(as_printed, epsilon, network), COMPARED),
+        Row("printed_sigma", f"as printed ({theorem.name})", printed_sigma, COMPARED),
     ]
 
 

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar, Final, Literal
 
-from network_dp import printed, utility
+from network_dp import utility
 from network_dp.errors import require
 
 if TYPE_CHECKING:
     from coordinator_free_launcher.cli.bounds_kinds import BoundsQuery
-
-Printed = tuple[str, Callable[[float], float]]  # a theorem, and its epsilon as a function of the noise
 
 
 class Adding:
@@ -33,11 +31,6 @@ class Adding:
 
     def error(self, query: BoundsQuery, sigma: float) -> float:
         return utility.sum_std(sigma, n_users=query.users, released=query.released, **query.kind.length(query))
-
-    def printed(self, query: BoundsQuery) -> Printed:
-        """The paper's theorem on the complete graph."""
-        n, length, delta, reach = query.users, query.length, query.delta, query.total_sensitivity
-        return "Thm 3", lambda sigma: printed.theorem_3_at(n, length, sigma, reach, delta)
 
 
 class Averaging(Adding):
@@ -67,10 +60,6 @@ class Learning(Adding):
 
     def error(self, query: BoundsQuery, sigma: float) -> float:
         return utility.sgd_suboptimality(1.0, query.lipschitz or 0.0, 1, sigma, query.length)
-
-    def printed(self, query: BoundsQuery) -> Printed:
-        n, length, delta, lipschitz = query.users, query.length, query.delta, query.lipschitz or 0.0
-        return "Thm 4", lambda sigma: printed.theorem_4_at(n, length, sigma, lipschitz, delta, query.cap)
 
 
 TASKS: Final[Mapping[str, Adding]] = {"sum": Adding(), "mean": Averaging(), "histogram": Counting(), "sgd": Learning()}

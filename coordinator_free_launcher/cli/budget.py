@@ -9,7 +9,8 @@ from typing import Annotated, Any
 
 import typer
 
-from coordinator_free_launcher.cli.options import finite
+from coordinator_free_launcher.budget import DEFAULT_DELTA, set_budget, spent
+from coordinator_free_launcher.cli.options import Json, finite
 from network_dp import ledger
 from network_dp.ledger import Budget, Ledger, LedgerError
 from network_dp.untrusted import shortened
@@ -31,8 +32,6 @@ Ledgers = Annotated[
         "Default: your state folder (see `network-dp budget`), nothing for made-up data."
     ),
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
-DEFAULT_DELTA = 1e-6
 
 
 def ledgers_folder(named: str | None, *, real_data: bool) -> Path | None:
@@ -81,8 +80,6 @@ def set_command(
 
     Example: network-dp budget set --epsilon 3 --delta 1e-6 --user ann
     """
-    from coordinator_free_launcher.budget import set_budget
-
     if not 0 < delta < 1:
         raise LedgerError(f"--delta {delta:g}: must lie strictly between 0 and 1")
     path = _ledger(user, file, new=True)
@@ -98,16 +95,11 @@ def check(
     as_json: Json = False,
 ) -> None:
     """Would this plan fit? Exit code 1 if it would overspend; nothing is charged."""
-    from coordinator_free_launcher.budget import spent
-    from coordinator_free_launcher.cli.accounting import prepare
-    from coordinator_free_launcher.cli.provision import read_plan
-    from coordinator_free_launcher.identity.finalise import finalise
+    from coordinator_free_launcher.cli.accounting import read_final
     from network_dp.accounting.guarantee import charge_of
 
     book = ledger.read(_ledger(user, file, new=True))
-    wish = read_plan(plan_file)
-    prepare(wish)
-    plan = finalise(wish)
+    plan = read_final(plan_file)
     charge = charge_of(plan)
     delta = plan.noise.delta if book.budget is None else book.budget.delta
     now, after = spent(book, delta), spent(book.plus(charge), delta)
@@ -144,7 +136,6 @@ def _ledger(user: str | None, file: Path | None, *, new: bool = False) -> Path:
 
 
 def _summary(book: Ledger, delta: float | None) -> dict[str, Any]:
-    from coordinator_free_launcher.budget import spent
     from network_dp.accounting.guarantee import composed_epsilon, of_charge, of_run
 
     budget = book.budget
@@ -199,7 +190,3 @@ def _print(path: Path, found: dict[str, Any]) -> None:
     budget = found["budget"]
     of = "no budget is set (network-dp budget set)" if budget is None else f"of a budget of {budget['epsilon']:g}"
     console.print(f"together: epsilon {text(found['total_epsilon'])} at delta = {found['delta']:g}; {of}")
-
-
-def register(app: typer.Typer) -> None:
-    app.add_typer(budgets, name="budget")

@@ -137,7 +137,3 @@ def _conclude(console: Console, folder: Path, chaos: Chaos, tally: ChaosCounts, 
         console.print(found.left_out, highlight=False, markup=False)
     if not tally.finished:
         console.print(f"The token is safe on disk; go on with: network-dp launch {folder}", highlight=False)
-
-
-def register(app: typer.Typer) -> None:
-    app.command("chaos")(chaos_command)

@@ -13,6 +13,8 @@ from coordinator_free_launcher.cli.provision import AllowClipping, read_plan, wa
 from coordinator_free_launcher.cli.say import say
 from network_dp.plan import Plan, PlanError
 
+Data = Annotated[Path | None, typer.Option(help="Folder with NAME.csv, .npy or .jsonl (default: made up).")]
+
 
 class Engine(StrEnum):
     SWARM = "swarm"
@@ -34,7 +36,7 @@ def _image(text: str) -> str:
 def compose_command(
     plan_file: Annotated[Path, typer.Argument(metavar="PLAN", help="The plan; addresses in it are replaced.")],
     out: Annotated[Path, typer.Option(help="New folder for compose.yaml and plan.toml.")],
-    data: Annotated[Path | None, typer.Option(help="Folder with NAME.csv, .npy or .jsonl (default: made up).")] = None,
+    data: Data = None,
     allow_clipping: AllowClipping = False,
     memory: Annotated[
         str, typer.Option(callback=_memory, help="Most memory of one user's container: 256m, 1g.")
@@ -80,11 +82,10 @@ def stack_command(
     image: Annotated[
         str, typer.Option(callback=_image, help="The image, as the machines of the engine reach it.")
     ] = "network-dp:latest",
-    data: Annotated[Path | None, typer.Option(help="Folder with NAME.csv, .npy or .jsonl (default: made up).")] = None,
+    data: Data = None,
     allow_clipping: AllowClipping = False,
 ) -> None:
     """Provision, and write the file that a Docker Swarm or a Kubernetes cluster runs the users from."""
-
     name = write_stack(read_plan(plan_file), out, engine, image, data, allow_clipping=allow_clipping)
     start, stack = (
         ("kubectl apply -f", "") if engine is Engine.KUBERNETES else ("docker stack deploy -c", " network-dp")
@@ -124,10 +125,3 @@ def health_command(bundle: Annotated[Path, typer.Argument(metavar="BUNDLE", help
     answer = check(bundle)
     typer.echo(answer)
     raise typer.Exit(0 if answer == "SERVING" else 1)
-
-
-def register(app: typer.Typer) -> None:
-    """Add the commands of this file to the command line."""
-    app.command("compose")(compose_command)
-    app.command("stack")(stack_command)
-    app.command("health")(health_command)

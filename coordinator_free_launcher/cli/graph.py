@@ -13,16 +13,19 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from coordinator_free_launcher.cli.drawing import drawing
 from coordinator_free_launcher.cli.options import finite, refuse_idle
+from coordinator_free_launcher.cli.say import bar
+from network_dp.errors import require
 
 if TYPE_CHECKING:
     from network_dp.graphs.advice import Advice, Question
+    from network_dp.graphs.bounds import Bounds
     from network_dp.graphs.generators import Options, PeerGraph
     from network_dp.graphs.pairs import Promise
 
 SHOWN = 5  # most exposed users
 NAMED = 40  # users up to which a drawing names them
-Progress = Callable[[int, int], None]
 
 KindArgument = Annotated[
     str | None,
@@ -58,11 +61,6 @@ _SHAPED_BY: Final = {
     "radius": ("geometric",),
     "rewire": ("small-world",),
 }
-
-
-def register(app: typer.Typer) -> None:
-    """Add ``graph`` to the command line."""
-    app.command("graph")(graph)
 
 
 def graph(
@@ -157,67 +155,58 @@ def _graph(kind: str | None, users: int, edges: Path | None, options: Any) -> Pe
 
 
 def _facts(made: PeerGraph, question: Question, epsilon: float | None, advise: bool, quiet: bool) -> dict[str, Any]:
-    """All that is printed, as JSON can hold it."""
-    from network_dp.errors import require
+    """All that is printed, as JSON can hold it; of thousands of users, only the worst pairs by bounds."""
     from network_dp.graphs.advice import best_edge
+    from network_dp.graphs.bounds import Bounds
     from network_dp.graphs.pairs import USERS_MAX
 
-    if len(made.peers) > USERS_MAX:
-        return _bounded_facts(made, question, epsilon, quiet)
-    promise = question.promise(made.peers)
-    noise = question.sigma, question.sensitivity, question.delta
-    with _Bar("pairs", quiet) as step:
-        matrix = promise.matrix(*noise, progress=step)
-    require(bool((matrix < math.inf).all()), f"sigma = {question.sigma:g} is too small: no pair has a finite epsilon")
+    pairs = (question.bounds if len(made.peers) > USERS_MAX else question.promise)(made.peers)
+    with bar("pairs", quiet=quiet) as step:
+        lost = _bounded(made, question, pairs, step) if isinstance(pairs, Bounds) else _all(made, question, pairs, step)
     facts: dict[str, Any] = {
-        **_shape(made, promise.distances, question),
+        "users": len(made.peers),
+        "edges": sum(map(len, made.peers)) // 2,
+        "degrees": [min(map(len, made.peers)), max(map(len, made.peers))],
+        "diameter": int(pairs.distances.max()),
+        "question": asdict(question),
+        **lost,
+        "names": made.names,
+    }
+    if epsilon is not None:
+        needed = pairs.sigma(epsilon, question.sensitivity, question.delta, question.distance)
+        facts["calibrated"] = {"epsilon": epsilon, "sigma": needed, "distance": question.distance}
+    if advise and not isinstance(pairs, Bounds):
+        with bar("edges", quiet=quiet) as step:
+            facts["advice"] = _advice(best_edge(made.peers, question, step), made.names)
+    return facts
+
+
+def _all(made: PeerGraph, question: Question, promise: Promise, step: Callable[..., None]) -> dict[str, Any]:
+    """What every pair loses."""
+    matrix = promise.matrix(*_noise(question), progress=step)
+    require(bool((matrix < math.inf).all()), f"sigma = {question.sigma:g} is too small: no pair has a finite epsilon")
+    return {
         "exact": promise.by_classes,
         "by_distance": _by_distance(promise, matrix),
         "worst": _named(asdict(question.worst(promise)), made.names),
         "most_exposed": _most_exposed(made, matrix),
         "matrix": matrix.tolist(),
-        "names": made.names,
-    }
-    if epsilon is not None:
-        needed = promise.sigma(epsilon, question.sensitivity, question.delta, question.distance)
-        facts["calibrated"] = {"epsilon": epsilon, "sigma": needed, "distance": question.distance}
-    if advise:
-        with _Bar("edges", quiet) as step:
-            facts["advice"] = _advice(best_edge(made.peers, question, step), made.names)
-    return facts
-
-
-def _shape(made: PeerGraph, hops: Any, question: Question) -> dict[str, Any]:
-    return {
-        "users": len(made.peers),
-        "edges": sum(map(len, made.peers)) // 2,
-        "degrees": [min(map(len, made.peers)), max(map(len, made.peers))],
-        "diameter": int(hops.max()),
-        "question": asdict(question),
     }
 
 
-def _bounded_facts(made: PeerGraph, question: Question, epsilon: float | None, quiet: bool) -> dict[str, Any]:
-    """Of thousands of users: the worst pair at every distance, by bounds."""
-    bounds = question.bounds(made.peers)
-    noise = question.sigma, question.sensitivity, question.delta
-    with _Bar("pairs", quiet) as step:
-        worst = bounds.worst(*noise, question.distance, progress=step)
+def _bounded(made: PeerGraph, question: Question, bounds: Bounds, step: Callable[..., None]) -> dict[str, Any]:
+    """What the worst pair at every distance loses, at most."""
+    worst = bounds.worst(*_noise(question), question.distance, progress=step)
     lines = [
         {"distance": d, "pairs": int((bounds.distances == d).sum()), "most": most}
-        for d, most in enumerate(bounds.by_distance(*noise), 1)
+        for d, most in enumerate(bounds.by_distance(*_noise(question)), 1)
     ]
-    facts = {
-        **_shape(made, bounds.distances, question),
-        "exact": False,
-        "by_distance": lines,
-        "worst": _named(asdict(worst), made.names),
-        "names": made.names,
-    }
-    if epsilon is not None:
-        needed = bounds.sigma(epsilon, question.sensitivity, question.delta, question.distance)
-        facts["calibrated"] = {"epsilon": epsilon, "sigma": needed, "distance": question.distance}
-    return facts
+    return {"exact": False, "by_distance": lines, "worst": _named(asdict(worst), made.names)}
+
+
+def _noise(question: Question) -> tuple[float, float, float]:
+    """As pairs and bounds take it."""
+    return question.sigma, question.sensitivity, question.delta
 
 
 def _colluders(made: PeerGraph, question: Question, together: list[str], quiet: bool) -> dict[str, Any]:
@@ -228,9 +217,8 @@ def _colluders(made: PeerGraph, question: Question, together: list[str], quiet: 
     import numpy as np
 
     observers = sorted({made.names.index(name) for name in together})
-    noise = question.sigma, question.sensitivity, question.delta
-    with _Bar("users", quiet) as step:
-        losses = question.promise(made.peers).to_colluders(observers, *noise, progress=step)
+    with bar("users", quiet=quiet) as step:
+        losses = question.promise(made.peers).to_colluders(observers, *_noise(question), progress=step)
     order = [int(u) for u in np.argsort(-losses, kind="stable") if u not in observers]
     return {"together": together, "losses": [{"target": made.names[u], "epsilon": float(losses[u])} for u in order]}
 
@@ -280,24 +268,6 @@ def _csv(made: PeerGraph) -> str:
     writer.writerow(["user", "peer"])
     writer.writerows([made.names[x], made.names[y]] for x, row in enumerate(made.peers) for y in row if x < y)
     return text.getvalue()
-
-
-class _Bar:
-    """A bar on the terminal for long work, nothing where JSON is wanted."""
-
-    def __init__(self, label: str, quiet: bool) -> None:
-        from rich.console import Console
-        from rich.progress import Progress
-
-        self._bar = Progress(console=Console(stderr=True), transient=True, disable=quiet)
-        self._task = self._bar.add_task(label)
-
-    def __enter__(self) -> Progress:
-        self._bar.start()
-        return lambda done, total: self._bar.update(self._task, completed=done, total=total)
-
-    def __exit__(self, *error: object) -> None:
-        self._bar.stop()
 
 
 def _show(facts: dict[str, Any]) -> None:
@@ -354,34 +324,26 @@ def _show_advice(advice: dict[str, Any] | None, console: Any) -> None:
 def _draw(made: PeerGraph, matrix: Sequence[Sequence[float]] | None, question: Question, path: Path) -> None:
     """Users coloured by what they lose to the one that sees most of them."""
     import networkx as nx
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    from network_dp.errors import AccountingError
 
     drawn = nx.Graph([(x, y) for x, row in enumerate(made.peers) for y in row])
     places = nx.spring_layout(drawn, seed=1, iterations=100)
-    figure = Figure(figsize=(7, 6), layout="constrained", facecolor="white")
-    FigureCanvasAgg(figure)
-    axes = figure.subplots()
-    for x, y in drawn.edges():
-        axes.plot(*zip(places[x], places[y], strict=True), color="#BBBBBB", lw=0.8, zorder=1)
-    across, up = ([float(places[u][axis]) for u in range(len(made.peers))] for axis in (0, 1))
-    colours: dict[str, Any] = {"color": "white"}
-    if matrix is not None:
-        colours = {"c": [max(row) for row in matrix], "cmap": "viridis_r"}
-    size = max(20.0, 220.0 - 2 * len(made.peers))
-    dots = axes.scatter(across, up, size, **colours, zorder=2, edgecolors="black", lw=0.5)
-    if len(made.peers) <= NAMED:
-        for name, *place in zip(made.names, across, up, strict=True):
-            axes.annotate(
-                name.removeprefix("user-"), (place[0], place[1]), ha="center", va="center", fontsize=6, zorder=3
-            )
-    if matrix is not None:
-        figure.colorbar(dots, label="epsilon to the user that sees most", shrink=0.8)
-    axes.set_title(f"{question.task}, T = {question.n_steps}, sigma = {question.sigma:g}, delta = {question.delta:g}")
-    axes.set_axis_off()
-    try:
-        figure.savefig(path, dpi=110)
-    except (OSError, ValueError) as error:  # no such folder, or a kind of picture nobody knows
-        raise AccountingError(f"cannot write the drawing: {error}") from None
+    with drawing(path, (7, 6), "drawing", dpi=110) as axes:
+        for x, y in drawn.edges():
+            axes.plot(*zip(places[x], places[y], strict=True), color="#BBBBBB", lw=0.8, zorder=1)
+        across, up = ([float(places[u][axis]) for u in range(len(made.peers))] for axis in (0, 1))
+        colours: dict[str, Any] = {"color": "white"}
+        if matrix is not None:
+            colours = {"c": [max(row) for row in matrix], "cmap": "viridis_r"}
+        size = max(20.0, 220.0 - 2 * len(made.peers))
+        dots = axes.scatter(across, up, size, **colours, zorder=2, edgecolors="black", lw=0.5)
+        if len(made.peers) <= NAMED:
+            for name, *place in zip(made.names, across, up, strict=True):
+                axes.annotate(
+                    name.removeprefix("user-"), (place[0], place[1]), ha="center", va="center", fontsize=6, zorder=3
+                )
+        if matrix is not None:
+            axes.figure.colorbar(dots, label="epsilon to the user that sees most", shrink=0.8)
+        axes.set_title(
+            f"{question.task}, T = {question.n_steps}, sigma = {question.sigma:g}, delta = {question.delta:g}"
+        )
+        axes.set_axis_off()

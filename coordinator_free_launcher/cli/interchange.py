@@ -83,13 +83,9 @@ def _read(source: Path) -> tuple[Plan, Analysis | None]:
 
         analysis = analyze_runs([source]).runs[0]
         return analysis.run.plan, analysis
-    from coordinator_free_launcher.cli.accounting import prepare
-    from coordinator_free_launcher.cli.provision import read_plan
-    from coordinator_free_launcher.identity.finalise import finalise
+    from coordinator_free_launcher.cli.accounting import read_final
 
-    wish = read_plan(source)
-    prepare(wish)
-    return finalise(wish), None
+    return read_final(source), None
 
 
 def _guarantee(plan: Plan, analysis: Analysis | None, pair: str | None) -> Guarantee:
@@ -114,8 +110,3 @@ def _write(text: str, out: Path | None) -> None:
     with out.open("x") as file:
         file.write(text if text.endswith("\n") else f"{text}\n")
     typer.echo(f"{out} written", err=True)
-
-
-def register(app: typer.Typer) -> None:
-    app.command("guarantee")(guarantee_command)
-    app.command("statement")(statement_command)

@@ -112,8 +112,3 @@ def _place(at: str) -> tuple[str, int]:
     if not host or not port.isdecimal():
         raise UserError(f'--at "{at}": must be HOST:PORT')
     return host, int(port)
-
-
-def register(app: typer.Typer) -> None:
-    app.command("invite")(invite_command)
-    app.command("join")(join_command)

@@ -109,11 +109,3 @@ def _bundle(folder: Path, only: str | None) -> Path:
 
         raise BundleError(f"{folder}: neither a bundle nor a folder with users/NAME")
     return found[0]
-
-
-def register(app: typer.Typer) -> None:
-    """Add the commands of this file to the command line."""
-    app.command("keygen")(keygen_command)
-    app.command("sign")(sign_command)
-    app.command("accept")(accept_command)
-    app.command("doctor")(doctor_command)

@@ -25,6 +25,7 @@ def refuse_idle(given: Mapping[str, object], only_for: str) -> None:
             raise typer.BadParameter(f"{option} is only for {only_for}; leave it out")
 
 
+Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 Test = Annotated[Path | None, typer.Option(help="Table like the users' own, to test a model on.")]
 
 

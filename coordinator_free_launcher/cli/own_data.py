@@ -42,8 +42,8 @@ def checked(plan: Plan, found: Folder) -> None:
     """Every table of the folder fits the plan, or an error that names it; what is clipped is said."""
     from coordinator_free_launcher.cli.provision import warn
     from coordinator_free_launcher.identity.bundle import ProvisionError, data_folder
+    from coordinator_free_launcher.identity.finalise import finalise
     from coordinator_free_launcher.identity.look import look
-    from coordinator_free_launcher.identity.provision import finalise
 
     try:
         for text in look(finalise(plan), data_folder(plan, found.path)):

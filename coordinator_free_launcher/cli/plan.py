@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from coordinator_free_launcher.cli.options import finite, numbers, split
+from coordinator_free_launcher.cli.options import Json, finite, numbers, split
 from coordinator_free_launcher.cli.provision import read_plan
 from coordinator_free_launcher.cli.rows import Row
-from coordinator_free_launcher.cli.say import say
+from coordinator_free_launcher.cli.say import bar, say
 from network_dp.in_words import way
 from network_dp.plan import Plan, PlanError
 
@@ -151,19 +151,19 @@ def with_peers(
 def check(
     plan_file: Annotated[Path, typer.Argument(metavar="PLAN", help="The plan to check.")],
     colluders: Annotated[int, typer.Option(min=1, help="Also show what this many users together may learn.")] = 1,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Validate a plan and print what will happen, what it promises, and whether its answer will be worth having."""
-    from coordinator_free_launcher.cli.accounting import prepare, working
+    from coordinator_free_launcher.cli.accounting import WORK, prepare
     from coordinator_free_launcher.cli.rows import print_rows
     from coordinator_free_launcher.cli.worth import as_plain, show_worth
-    from coordinator_free_launcher.identity.provision import finalise
+    from coordinator_free_launcher.identity.finalise import finalise
 
     wish = read_plan(plan_file)
     if colluders >= wish.n:
         raise PlanError(f"--colluders {colluders}: of {wish.n} users at least one must be left to protect")
     prepare(wish, colluders)
-    with working():
+    with bar(WORK):
         plan = finalise(wish)
         facts, rows = describe(plan), comparison(plan, colluders)
     if as_json:
@@ -226,16 +226,19 @@ def _rows(plan: Plan) -> dict[str, tuple[Any, str]]:
 
 def comparison(plan: Plan, colluders: int = 1) -> list[Row]:
     """The table of ``network-dp bounds`` for a plan: what it promises, and beside it what the paper printed."""
-    from analyzer.report.as_printed import as_printed, theorem_of
     from coordinator_free_launcher.cli.promise import promises
+    from network_dp.printed import theorem_of
 
+    rows, theorem = promises(plan, colluders), theorem_of(plan)
     if plan.walk.anonymous:  # of anonymous rounds the paper says nothing
-        return promises(plan, colluders)
-    label = f"as printed ({theorem_of(plan)})" if theorem_of(plan) else "as printed"
-    note = "the paper's formula: for comparison only" if theorem_of(plan) else "the paper has no theorem for this"
-    rows = promises(plan, colluders)
+        return rows
+    if theorem is None:
+        printed = Row("printed_epsilon", "as printed", None, "the paper has no theorem for this")
+    else:
+        label, value = f"as printed ({theorem.name})", theorem.epsilon(plan.mechanism.size)
+        printed = Row("printed_epsilon", label, value, "the paper's formula: for comparison only")
     after = [row.key for row in rows].index("local_epsilon") + 1
-    return [*rows[:after], Row("printed_epsilon", label, as_printed(plan), note), *rows[after:]]
+    return [*rows[:after], printed, *rows[after:]]
 
 
 def show_facts(plan: Plan, facts: dict[str, tuple[Any, str]]) -> None:
@@ -250,7 +253,3 @@ def show_facts(plan: Plan, facts: dict[str, tuple[Any, str]]) -> None:
         text = text[:HASH_SHOWN] if key == "plan_hash" else text
         table.add_row(key, text, meaning)
     Console().print(table)
-
-
-def register(app: typer.Typer) -> None:
-    app.add_typer(plans, name="plan")

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from coordinator_free_launcher.cli.rows import Row
 from network_dp import utility
+from network_dp.in_words import count as counted
 from network_dp.plan import Plan
 
 
@@ -60,13 +61,9 @@ def _anonymously(plan: Plan) -> str:
     who += " (more: nothing is promised) with somebody who "
     who += f"watches every link, delta = {plan.noise.delta:g}, if they cannot break X25519 and the pads (computational)"
     if plan.in_one_round:
-        return f"{who}; at most {_counted(rounds.attempts, 'attempt')}, each shows a total"
-    shown = _counted(rounds.known_steps, "step")
+        return f"{who}; at most {counted(rounds.attempts, 'attempt')}, each shows a total"
+    shown = counted(rounds.known_steps, "step")
     return f"{who}; hidden-path bound; an absence may show {shown}, more is beyond the promise"
-
-
-def _counted(number: int, what: str) -> str:
-    return f"{number} {what}{'s' * (number != 1)}"
 
 
 def _one_path(plan: Plan, promised: float | None) -> list[Row]:

@@ -84,12 +84,3 @@ def provision_command(
         typer.echo(f"{plan.n} bundles in {out / 'users'}; start them with: network-dp launch {out}")
     else:
         typer.echo(f"{plan.n} bundles, each on its user's own disk in {deliver_to / 'users'}")
-
-
-def register(app: typer.Typer) -> None:
-    """Add all commands about keys, certificates and bundles to the command line."""
-    from coordinator_free_launcher.cli import invite, lan
-
-    app.command("provision")(provision_command)
-    lan.register(app)
-    invite.register(app)

@@ -58,12 +58,6 @@ data = typer.Typer(
 )
 
 
-def register(app: typer.Typer) -> None:
-    """Add ``reproduce`` and ``data`` to the command line."""
-    app.command("reproduce")(reproduce)
-    app.add_typer(data, name="data")
-
-
 def reproduce(
     figure: Which,
     flavour: FlavourOption = FlavourName.audited,

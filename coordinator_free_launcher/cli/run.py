@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from coordinator_free_launcher.cli.budget import Ledgers, ledgers_folder
-from coordinator_free_launcher.cli.options import PaceOption, Test, paced
+from coordinator_free_launcher.cli.options import Json, PaceOption, Test, paced
 from coordinator_free_launcher.cli.provision import AllowClipping, read_plan
 from coordinator_free_launcher.cli.watch import Watch, open_page
 from coordinator_free_launcher.start import INTERRUPTED
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 UNFINISHED = 5  # a user did not end well; a verdict has other codes
 
 RunFolder = Annotated[Path, typer.Argument(metavar="DIR", help="A run's folder, made by `network-dp provision`.")]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+Rejoin = Annotated[bool, typer.Option("--rejoin", help="Come back after a lost or old disk, as receiver only.")]
 Only = Annotated[list[str] | None, typer.Option(help="Start only this user (repeat for more).")]
 
 
@@ -36,9 +36,7 @@ def launch_command(
     detach: Annotated[
         bool, typer.Option("--detach", help="Leave once everybody serves; the users go on alone.")
     ] = False,
-    rejoin: Annotated[
-        bool, typer.Option("--rejoin", help="Come back after a lost or old disk, as receiver only.")
-    ] = False,
+    rejoin: Rejoin = False,
     pace: PaceOption = None,
     watch: Watch = False,
     as_json: Json = False,
@@ -190,9 +188,7 @@ def run_command(
 
 def node_command(
     bundle: Annotated[Path, typer.Argument(metavar="BUNDLE", help="The user's folder.")],
-    rejoin: Annotated[
-        bool, typer.Option("--rejoin", help="Come back after a lost or old disk, as receiver only.")
-    ] = False,
+    rejoin: Rejoin = False,
     crash_at: Annotated[
         str | None, typer.Option(metavar="EFFECT[:N]", help="Fault injection, insecure runs only.")
     ] = None,
@@ -230,11 +226,3 @@ def demo_command(
     if page is not None:
         page.stay()
     raise typer.Exit(code)
-
-
-def register(app: typer.Typer) -> None:
-    app.command("run")(run_command)
-    app.command("launch")(launch_command)
-    app.command("status")(status_command)
-    app.command("node")(node_command)
-    app.command("demo")(demo_command)

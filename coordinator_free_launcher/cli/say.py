@@ -1,10 +1,14 @@
-"""Sentences on the screen: broken between words where a terminal shows them, left whole where a program reads them."""
+"""Sentences on the screen: broken between words where a terminal shows them, left whole where a program reads them.
+
+And bars for long work, on a terminal only."""
 
 from __future__ import annotations
 
 import shutil
 import sys
 import textwrap
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import typer
 
@@ -31,3 +35,15 @@ def _fill(line: str, width: int) -> str:
         break_on_hyphens=False,
     )
     return words or line
+
+
+@contextmanager
+def bar(label: str, total: float | None = None, *, quiet: bool = False) -> Iterator[Callable[..., None]]:
+    """A bar that is told how much is done, and of how much if that was not known; without a total it only moves."""
+    from rich.console import Console
+    from rich.progress import Progress
+
+    console = Console(stderr=True)
+    with Progress(console=console, transient=True, disable=quiet or not console.is_terminal) as shown:
+        task = shown.add_task(label, total=total)
+        yield lambda done, of=total: shown.update(task, completed=done, total=of)

@@ -19,14 +19,10 @@ SCHEDULES = 2000
 PROTOCOLS = ("walk", "rounds")
 SHOWN = 10
 
-
-def register(app: typer.Typer) -> None:
-    """Add the group ``simulate`` to the command line."""
-    group = typer.Typer(help="Simulate runs in one process, with virtual time.", no_args_is_help=True)
-    group.command("faults")(faults)
-    app.add_typer(group, name="simulate")
+simulations = typer.Typer(help="Simulate runs in one process, with virtual time.", no_args_is_help=True)
 
 
+@simulations.command("faults")
 def faults(
     seed: Annotated[int | None, typer.Option(min=0, help="Replay one schedule.")] = None,
     first: Annotated[int, typer.Option(min=0, help="Seed of the first schedule.")] = 0,
@@ -47,15 +43,15 @@ def faults(
     if trace and seed is None:
         raise typer.BadParameter("--trace needs --seed")
     say = typer.echo if trace else None
+    count = SCHEDULES if schedules is None and seconds is None else schedules
     if protocol != PROTOCOLS[0]:
-        _rounds(first if seed is None else seed, 1 if seed is not None else schedules, seconds, as_json, say)
+        _rounds(first if seed is None else seed, 1 if seed is not None else count, seconds, as_json, say)
         return
 
     started = time.monotonic()
     if seed is not None:
         tally = run_seed(seed, say)
     else:
-        count = SCHEDULES if schedules is None and seconds is None else schedules
         tally = _run_many(first, count, seconds, jobs or os.cpu_count() or 1, quiet=as_json)
     _report(tally, time.monotonic() - started, as_json)
     if tally.failures or not tally.law_holds:
@@ -70,10 +66,9 @@ def _rounds(
 
     from simulator.rounds.runner import run_many
 
-    count = SCHEDULES if schedules is None and seconds is None else schedules
     with Progress(disable=as_json) as bar:
-        task = bar.add_task("schedules", total=count)
-        done, events, failures = run_many(first, count, seconds, lambda n: bar.update(task, completed=n), say)
+        task = bar.add_task("schedules", total=schedules)
+        done, events, failures = run_many(first, schedules, seconds, lambda n: bar.update(task, completed=n), say)
     if as_json:
         found = [{"seed": seed, "what": what} for seed, what in failures]
         typer.echo(json.dumps({"schedules": done, "events": events, "failures": found}))

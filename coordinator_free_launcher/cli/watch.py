@@ -124,7 +124,3 @@ def watch_command(
     with suppress(KeyboardInterrupt):
         threading.Event().wait()
     page.close()
-
-
-def register(app: typer.Typer) -> None:
-    app.command("watch")(watch_command)

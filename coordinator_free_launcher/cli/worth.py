@@ -27,7 +27,7 @@ def _finite(value: float) -> float | None:
 
 def worth(plan: Plan) -> str:
     """A sentence on the answer of a plan whose noise is not known yet."""
-    from coordinator_free_launcher.identity.provision import finalise
+    from coordinator_free_launcher.identity.finalise import finalise
     from network_dp.usefulness import usefulness
 
     found = usefulness(finalise(plan))

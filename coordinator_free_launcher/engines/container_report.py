@@ -32,8 +32,8 @@ def report_result(public: Path, views: Path, out: Path) -> None:
         sys.stdout.write("no user handed over a result\n")
         return
     shutil.copyfile(known[0], out / "result.json")
-    plan, result, truth = load(public / "plan.toml"), results[known[0]], public / "truth.json"
-    comparison = compare(plan, result, DemoTruth.read(truth)) if truth.exists() else None
+    plan, result, truth = load(public / "plan.toml"), results[known[0]], DemoTruth.of(public)
+    comparison = None if truth is None else compare(plan, result, truth)
     show_result(plan, result, comparison, Console(width=100))
 
 

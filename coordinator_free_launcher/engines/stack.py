@@ -43,7 +43,7 @@ def _secret(name: str, file: str) -> dict[str, Any]:
     }
 
 
-def _service(plan: Plan, root: Path, name: str, image: str) -> dict[str, Any]:
+def _service(root: Path, name: str, image: str) -> dict[str, Any]:
     return {
         "image": image,
         "init": True,
@@ -77,7 +77,7 @@ def stack_file(plan: Plan, root: Path, image: str = "network-dp:latest") -> str:
     places = {file: f"./ca/{file}" if file == "ca.pem" else f"./{file}" for file in PUBLIC}
     body = {
         "version": "3.9",
-        "services": {name: _service(plan, root, name, image) for name in names},
+        "services": {name: _service(root, name, image) for name in names},
         "networks": {"walk": {"driver": "overlay", "internal": True}},
         "volumes": {name: {} for name in names},
         "configs": {file.replace(".", "-"): {"file": place} for file, place in places.items()},

@@ -9,19 +9,16 @@ from typing import Any
 
 def to_yaml(value: Mapping[str, Any], comment: str = "") -> str:
     """YAML of nested mappings, lists and scalars, under an optional comment."""
-    head = "".join(f"# {line}".rstrip() + "\n" for line in comment.splitlines())
-    return head + "\n".join(_lines(value)) + "\n"
+    return _commented(comment) + "\n".join(_lines(value)) + "\n"
 
 
 def to_yaml_documents(values: Sequence[Mapping[str, Any]], comment: str = "") -> str:
     """Several documents in one file, as Kubernetes takes them."""
-    head = "".join(f"# {line}".rstrip() + "\n" for line in comment.splitlines())
-    return head + "---\n".join(to_yaml(value) for value in values)
+    return _commented(comment) + "---\n".join(to_yaml(value) for value in values)
 
 
-def _scalar(value: object) -> str:
-    # JSON scalars are YAML scalars
-    return json.dumps(value, ensure_ascii=False)
+def _commented(text: str) -> str:
+    return "".join(f"# {line}".rstrip() + "\n" for line in text.splitlines())
 
 
 def _key(key: str) -> str:
@@ -32,7 +29,7 @@ def _key(key: str) -> str:
 def _lines(value: Any) -> Iterator[str]:
     if isinstance(value, Mapping):
         for key, item in value.items():
-            yield from _entry(f"{_key(key)}:", item, "  ")
+            yield from _entry(f"{_key(key)}:", item)
     else:
         for item in value:
             if isinstance(item, Mapping) and item:
@@ -40,18 +37,18 @@ def _lines(value: Any) -> Iterator[str]:
                 yield f"- {first}"
                 yield from (f"  {line}" for line in rest)
             else:
-                yield from _entry("-", item, "  ")
+                yield from _entry("-", item)
 
 
-def _entry(head: str, item: Any, indent: str) -> Iterator[str]:
+def _entry(head: str, item: Any) -> Iterator[str]:
     if isinstance(item, Mapping | list | tuple):
         if not item:
             yield f"{head} {{}}" if isinstance(item, Mapping) else f"{head} []"
         else:
             yield head
-            yield from (indent + line for line in _lines(item))
+            yield from (f"  {line}" for line in _lines(item))
     elif isinstance(item, str) and item.endswith("\n") and "\n" in item[:-1]:
         yield f"{head} |"
-        yield from (indent + line for line in item[:-1].split("\n"))
+        yield from (f"  {line}" for line in item[:-1].split("\n"))
     else:
-        yield f"{head} {_scalar(item)}"
+        yield f"{head} {json.dumps(item, ensure_ascii=False)}"  # JSON scalars are YAML scalars

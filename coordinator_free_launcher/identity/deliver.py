@@ -11,8 +11,7 @@ import os
 import shutil
 from pathlib import Path
 
-from coordinator_free_launcher.identity.bundle import user_folder
-from coordinator_free_launcher.identity.provision import ProvisionError
+from coordinator_free_launcher.identity.bundle import ProvisionError, user_folder
 from network_dp.plan_reader import load
 
 LAST = "node.toml"  # written last: a bundle that has it is complete

@@ -27,6 +27,7 @@ from cryptography.x509.oid import NameOID
 from coordinator_free_launcher.identity.bundle import (
     DATA_SUFFIXES,
     PUBLIC,
+    ProvisionError,
     make_state,
     read_node_file,
     user_folder,
@@ -49,7 +50,7 @@ from coordinator_free_launcher.identity.certificates import (
     write_key,
 )
 from coordinator_free_launcher.identity.finalise import finalise
-from coordinator_free_launcher.identity.provision import ProvisionError, published, write_charges
+from coordinator_free_launcher.identity.provision import published, write_charges
 from network_dp.plan import Plan
 from network_dp.plan_reader import ADDRESS_ALLOWED, HEX_32, NAME, dump, is_address, load, parse
 from network_dp.untrusted import FormatError, read_text, toml

@@ -36,8 +36,6 @@ from network_dp.plan import Plan, User
 from network_dp.plan_reader import dump, load
 from node.pins import pin
 
-__all__ = ["ProvisionError", "already_provisioned", "finalise", "provision"]
-
 
 def already_provisioned(plan: Plan, out: Path) -> bool:
     """Is ``out`` a finished provision of this very plan (same promises, same users, same addresses)?"""

@@ -41,6 +41,8 @@ BUGS: Final[dict[str, tuple[Bug, ...]]] = {
     "ring_sum": ("none", "half_noise", "redrawn_noise", "skipped_duty"),
     "complete_sum": ("none", "half_noise"),
 }
+CONFIDENCE: Final = 0.999
+JOBS: Final = 2  # runs side by side
 #: The bound in one run pays for delta with every canary.
 ONE_RUN_DELTA: Final = 1e-5
 _PLANTED: Final = "coordinator_free_launcher.local.planted"
@@ -80,13 +82,26 @@ class RealAudit:
 
 
 @dataclass(frozen=True)
-class _Runs:
+class Attacked:
+    """What all runs of an audit have in common: the plan, and what is wrong with it."""
+
     algorithm: Algorithm
-    n_users: int
-    length: int
-    sigma: float
-    bug: Bug
-    copies: int
+    n_users: int = 8
+    length: int = 1  # rounds of a ring, steps per user of the complete graph
+    sigma: float = 1.0
+    bug: Bug = "none"
+    resends: bool = False  # the observer has every token sent many times
+
+    def __post_init__(self) -> None:
+        name, bug = self.algorithm, self.bug
+        require(name in BUGS, f"algorithm must be one of {', '.join(BUGS)} with real runs, got {name!r}")
+        require(bug in BUGS[name], f"bug must be one of {', '.join(BUGS[name])} for {name}, got {bug!r}")
+        require(not self.resends or name == "ring_sum", "resends are for ring_sum")
+
+    @property
+    def copies(self) -> int:
+        """Of a token that the observer wants again and again."""
+        return _COPIES if self.resends or self.bug == "redrawn_noise" else 0
 
     @property
     def setting(self) -> Setting:
@@ -120,54 +135,53 @@ class _Runs:
 
 
 def run(
-    algorithm: Algorithm,
+    attacked: Attacked,
     folder: Path,
     *,
-    n_users: int = 8,
-    length: int = 1,
-    sigma: float = 1.0,
-    delta: float = 0.2,
     n_runs: int = 50,
-    confidence: float = 0.999,
-    bug: Bug = "none",
-    resends: bool = False,
-    jobs: int = 2,
+    delta: float = 0.2,
+    confidence: float = CONFIDENCE,
     show: Callable[[int], None] = lambda done: None,
 ) -> RealAudit:
-    """``resends``: the observer has every token sent many times. ``folder``: where the runs are kept."""
-    require(algorithm in BUGS, f"algorithm must be one of {', '.join(BUGS)} with real runs, got {algorithm!r}")
-    require(bug in BUGS[algorithm], f"bug must be one of {', '.join(BUGS[algorithm])} for {algorithm}, got {bug!r}")
-    require(not resends or algorithm == "ring_sum", "resends are for ring_sum")
+    """Attack so many runs, each kept in a folder of its own in ``folder``; ``show`` is told how many are done."""
     require(n_runs >= 1, f"n_runs must be at least 1, got {n_runs}")
-    runs = _Runs(algorithm, n_users, length, sigma, bug, _COPIES if resends or bug == "redrawn_noise" else 0)
-    claimed, claimed_one = runs.claim(delta), runs.claim(ONE_RUN_DELTA)
+    claimed, claimed_one = attacked.claim(delta), attacked.claim(ONE_RUN_DELTA)
     scores: list[float] = []
-    ports, free = free_ports(jobs * n_users), SimpleQueue[list[int]]()
+    n_users = attacked.n_users
+    ports, free = free_ports(JOBS * n_users), SimpleQueue[list[int]]()
     for first in range(0, len(ports), n_users):  # runs side by side would find the same ones free
         free.put(ports[first : first + n_users])
 
     def scores_of(number: int) -> list[float]:
         ports = free.get()
         try:
-            return list(_scores_of_a_run(runs, folder / f"run-{number}", ports))
+            return list(_scores_of_a_run(attacked, folder / f"run-{number}", ports))
         finally:
             free.put(ports)
 
-    with ThreadPoolExecutor(jobs) as pool:
-        each = pool.map(scores_of, range(n_runs))
-        for done, found in enumerate(each, 1):
+    with ThreadPoolExecutor(JOBS) as pool:
+        for done, found in enumerate(pool.map(scores_of, range(n_runs)), 1):
             scores += found
             show(done)
     seen = np.array(scores)
-    one_run = canaries.in_one_run(seen, ONE_RUN_DELTA, confidence)
-    counted = canaries.clopper_pearson(seen, delta, confidence)
-    sizes = (n_runs, len(seen), confidence)
-    return RealAudit(algorithm, bug, *sizes, delta, claimed, counted, ONE_RUN_DELTA, claimed_one, one_run)
+    return RealAudit(
+        algorithm=attacked.algorithm,
+        bug=attacked.bug,
+        n_runs=n_runs,
+        n_canaries=len(seen),
+        confidence=confidence,
+        delta=delta,
+        claimed=claimed,
+        clopper_pearson=canaries.clopper_pearson(seen, delta, confidence),
+        one_run_delta=ONE_RUN_DELTA,
+        one_run_claimed=claimed_one,
+        one_run=canaries.in_one_run(seen, ONE_RUN_DELTA, confidence),
+    )
 
 
-def _scores_of_a_run(runs: _Runs, folder: Path, ports: Sequence[int]) -> Iterator[float]:
+def _scores_of_a_run(attacked: Attacked, folder: Path, ports: Sequence[int]) -> Iterator[float]:
     """Towards the truth, one score for every canary that the observer sees something of."""
-    plan, setting = at_ports(runs.plan(), ports), runs.setting
+    plan, setting = at_ports(attacked.plan(), ports), attacked.setting
     coins = [secrets.randbelow(2) for _ in plan.names]
     data = folder.with_name(f"{folder.name}-data")
     data.mkdir(parents=True)
@@ -187,7 +201,7 @@ def _scores_of_a_run(runs: _Runs, folder: Path, ports: Sequence[int]) -> Iterato
 def attack(plan: Plan, run: Path, observer: int) -> Iterator[tuple[int, float]]:
     """The observer's score of every user that it sees something of: ln of the odds that it holds the higher bucket."""
     views = [_records(user_folder(run, name) / "state" / "view.jsonl") for name in plan.names]
-    holders = _holders(plan, views)
+    holders = _holders(views)
     copies = _copies(user_folder(run, plan.names[observer]) / "state" / COPIES)
     grid, variance = plan.noise.grid or 1.0, plan.mechanism.size**2
     total, often = np.zeros(plan.n), np.zeros(plan.n)
@@ -208,7 +222,7 @@ def _records(path: Path) -> list[Record]:
     return [decode(line) for line in path.read_text().splitlines()]
 
 
-def _holders(plan: Plan, views: Sequence[Sequence[Record]]) -> dict[int, tuple[int, bool, int]]:
+def _holders(views: Sequence[Sequence[Record]]) -> dict[int, tuple[int, bool, int]]:
     """Step -> who held the token, whether it contributed, and how many components of noise it added."""
     found = {}
     for user, records in enumerate(views):

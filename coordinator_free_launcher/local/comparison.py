@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
@@ -46,58 +46,36 @@ class Comparison:
 
 def compare(plan: Plan, result: dict[str, Any], truth: DemoTruth) -> Comparison | None:
     """None when the result has no value here, or nothing is known to compare it with."""
-    if result.get("value") is None:
+    if result.get("value") is None or truth.kind != plan.task.kind:
         return None
-    found = _COMPARISONS.get(plan.task.kind)
-    return None if found is None else found(plan, result, truth)
-
-
-def _means(plan: Plan, result: dict[str, Any], truth: DemoTruth) -> Comparison | None:
-    std = expected_error(plan)
-    if std is not None and not plan.task.per_user:
-        std /= expected_contributions(plan)
-    return _furthest("mean over users", result["mean"], truth.mean, std)
-
-
-def _shares(plan: Plan, result: dict[str, Any], truth: DemoTruth) -> Comparison | None:
-    if truth.histogram is None:
-        return None
-    shares = np.array(truth.histogram) / sum(truth.histogram)
-    return _furthest("share of a bucket", result["value"], shares.tolist(), expected_error(plan))
-
-
-def _furthest(what: str, estimate: list[float], truth: list[float] | None, std: float | None) -> Comparison | None:
-    if truth is None:
-        return None
-    worst = int(np.argmax(np.abs(np.array(estimate) - np.array(truth))))
-    return Comparison(what, estimate[worst], truth[worst], std)
-
-
-def _accuracy(plan: Plan, result: dict[str, Any], truth: DemoTruth) -> Comparison | None:
+    if truth.mean is not None:
+        std = expected_error(plan)
+        if std is not None and not plan.task.per_user:
+            std /= expected_contributions(plan)
+        return _furthest("mean over users", result["mean"], truth.mean, std)
+    if truth.histogram is not None:
+        shares = np.array(truth.histogram) / sum(truth.histogram)
+        return _furthest("share of a bucket", result["value"], shares.tolist(), expected_error(plan))
     if truth.test_features is None or truth.test_labels is None or truth.test_accuracy is None:
         return None
     reached = accuracy(np.array(result["value"]), np.array(truth.test_features), np.array(truth.test_labels))
     return Comparison("test accuracy (truth: not private)", reached, truth.test_accuracy, None)
 
 
-#: By the kind of task.
-_COMPARISONS: Final[Mapping[str, Callable[[Plan, dict[str, Any], DemoTruth], Comparison | None]]] = {
-    "sum": _means,
-    "mean": _means,
-    "histogram": _shares,
-    "sgd": _accuracy,
-}
+def _furthest(what: str, estimate: list[float], truth: list[float], std: float | None) -> Comparison:
+    worst = int(np.argmax(np.abs(np.array(estimate) - np.array(truth))))
+    return Comparison(what, estimate[worst], truth[worst], std)
 
 
 def compared(plan: Plan, outcome: Outcome, run: Path) -> Comparison | None:
     """Result against truth, in a demo where RUN/truth.json tells it."""
-    path = run / "truth.json"
-    if outcome.result is None or not path.exists():
+    if outcome.result is None:
         return None
     try:
-        return compare(plan, outcome.result, DemoTruth.read(path))
+        truth = DemoTruth.of(run)
     except FormatError as error:
         raise LaunchError(str(error)) from None
+    return None if truth is None else compare(plan, outcome.result, truth)
 
 
 def result_remark(plan: Plan, result: Mapping[str, Any]) -> str | None:

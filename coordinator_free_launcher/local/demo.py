@@ -84,9 +84,7 @@ def demo(out: Path, *, as_json: bool, bar: Bar, watcher: Watcher | None = None, 
     for plan in demo_plans():
         started = time.monotonic()
         with bar(plan.name) as show:
-            done = run_locally(
-                plan, out / plan.name, data=None, keep_ports=False, show=show, watcher=watcher, pace=pace
-            )
+            done = run_locally(plan, out / plan.name, show=show, watcher=watcher, pace=pace)
         rows.append((done, time.monotonic() - started))
         console.print(f"{plan.name}: {plan.n} processes, {plan.total_steps} steps, {rows[-1][1]:.1f} s")
     if as_json:

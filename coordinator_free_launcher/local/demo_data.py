@@ -60,6 +60,12 @@ class DemoTruth:
         path.write_text(json.dumps(values, allow_nan=False) + "\n")
 
     @classmethod
+    def of(cls, folder: Path) -> DemoTruth | None:
+        """What FOLDER/truth.json tells; None where there is none, as of every real run."""
+        path = folder / "truth.json"
+        return cls.read(path) if path.exists() else None
+
+    @classmethod
     def read(cls, path: Path) -> DemoTruth:
         """Back from a file; ``FormatError`` names it."""
         try:

@@ -90,10 +90,12 @@ class Page:
         except OSError as error:
             raise PageError(f"{host}:{port}: {error.strerror}; give another --port") from None
         self.port: int = self._socket.getsockname()[1]
-        routes = [Route("/{token}/events", self._guarded(self._events))]
-        routes += [Route("/{token}/report", self._guarded(self._report))]
-        routes += [Route("/{token}/act", self._guarded(self._acted), methods=["POST"])]
-        routes += [Route("/{token}/{name:path}", self._guarded(self._file))]
+        routes = [
+            Route("/{token}/events", self._guarded(self._events)),
+            Route("/{token}/report", self._guarded(self._report)),
+            Route("/{token}/act", self._guarded(self._acted), methods=["POST"]),
+            Route("/{token}/{name:path}", self._guarded(self._file)),
+        ]
         config = uvicorn.Config(
             Starlette(routes=routes), ws="none", lifespan="off", log_config=None, server_header=False, access_log=False
         )

@@ -6,8 +6,9 @@ import math
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Protocol
 
+from coordinator_free_launcher.budget import DEFAULT_DELTA, ledger_of, spent
 from coordinator_free_launcher.identity.bundle import read_node_file, user_folder
 from coordinator_free_launcher.local.launch import LaunchError, best_result, local_users, read_result, read_run, results
 from coordinator_free_launcher.local.run import Judgement
@@ -17,11 +18,10 @@ from coordinator_free_launcher.page.mine import NUMBERS, Mine
 from coordinator_free_launcher.page.own_walk import REST, Range, ranges
 from coordinator_free_launcher.page.room import Estimate, Room
 from coordinator_free_launcher.tail import Tail
+from network_dp import ledger
 from network_dp.errors import UserError
 from network_dp.plan import Plan
 from network_dp.untrusted import FormatError
-
-DEFAULT_DELTA: Final = 1e-6  # of a total, where no budget names one
 
 
 class Source(Protocol):
@@ -101,8 +101,6 @@ class MineSource:
 
 def ledger_time(bundle: Path) -> int | None:
     """When this user's ledger was last written; None: there is none, or it cannot be read here."""
-    from coordinator_free_launcher.budget import ledger_of
-
     try:
         path = ledger_of(bundle)
         return None if path is None else path.stat().st_mtime_ns
@@ -112,9 +110,6 @@ def ledger_time(bundle: Path) -> int | None:
 
 def budget_of(bundle: Path) -> dict[str, float | None] | None:
     """What all runs of this user have been charged, this one included, and the most they may; None: no ledger here."""
-    from coordinator_free_launcher.budget import ledger_of, spent
-    from network_dp import ledger
-
     try:
         path = ledger_of(bundle)
         if path is None or not path.exists():
@@ -216,11 +211,11 @@ def truth_of(plan: Plan, run: Path) -> float | None:
     """In a demo with made-up data: what the first number of the estimate should be."""
     from coordinator_free_launcher.local.demo_data import DemoTruth
 
-    path = run / "truth.json"
     try:
-        return DemoTruth.read(path).first(plan) if path.exists() else None
+        truth = DemoTruth.of(run)
     except FormatError:
         return None
+    return None if truth is None else truth.first(plan)
 
 
 def source_of(folder: Path, only: str | None, *, values: bool, judge: Callable[[Path], Judgement]) -> Source:

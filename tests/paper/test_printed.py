@@ -29,7 +29,7 @@ SHOWING = (
     "analyzer.report.as_json",
     "analyzer.report.terminal",
     "coordinator_free_launcher.cli.bounds_kinds",
-    "coordinator_free_launcher.cli.bounds_tasks",
+    "coordinator_free_launcher.cli.plan",
     "simulator.figures",
     "simulator.published",
 )

@@ -15,8 +15,8 @@ from kubernetes_validate import validate  # type: ignore[import-untyped]
 from coordinator_free_launcher.cli.deploy import Engine, write_stack
 from coordinator_free_launcher.engines.compose import compose_file, container_plan
 from coordinator_free_launcher.engines.yaml_text import to_yaml
+from coordinator_free_launcher.identity.bundle import ProvisionError
 from coordinator_free_launcher.identity.deliver import deliver
-from coordinator_free_launcher.identity.provision import ProvisionError
 from coordinator_free_launcher.local.demo_data import provision_demo
 from network_dp.plan import PlanError, User
 from network_dp.plan_reader import parse

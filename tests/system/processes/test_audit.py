@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from coordinator_free_launcher.local import audit
+from coordinator_free_launcher.local.audit import Attacked, run
 from coordinator_free_launcher.local.launch import LaunchError, launch
 from coordinator_free_launcher.local.planted import Setting
 from network_dp.plan_reader import load
@@ -27,7 +27,7 @@ def test_no_attack_on_real_runs_beats_the_promise(tmp_path: Path) -> None:
 
 def test_noise_that_is_halved_in_real_runs_beats_the_promise(tmp_path: Path) -> None:
     """177 canaries miss it once in 1000 tests at this confidence; at 0.999 it takes 400 to be as sure."""
-    done = audit.run("ring_sum", tmp_path, n_users=60, n_runs=3, confidence=0.8, bug="half_noise")
+    done = run(Attacked("ring_sum", n_users=60, bug="half_noise"), tmp_path, n_runs=3, confidence=0.8)
     assert done.clopper_pearson > done.claimed
     assert not done.passed
 
@@ -36,14 +36,14 @@ def test_noise_that_is_halved_in_real_runs_beats_the_promise(tmp_path: Path) -> 
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("bug", ["redrawn_noise", "skipped_duty"])
 def test_a_bug_in_real_runs_that_the_next_user_feels_beats_the_promise(tmp_path: Path, bug: str) -> None:
-    done = audit.run("ring_sum", tmp_path, n_users=3, n_runs=60, bug=bug)  # type: ignore[arg-type]
+    done = run(Attacked("ring_sum", n_users=3, bug=bug), tmp_path, n_runs=60)  # type: ignore[arg-type]
     assert done.clopper_pearson > done.claimed
 
 
 @pytest.mark.full
 @pytest.mark.timeout(900)
 def test_a_token_that_is_sent_again_and_again_shows_no_more_than_once(tmp_path: Path) -> None:
-    done = audit.run("ring_sum", tmp_path, n_users=3, n_runs=40, resends=True)
+    done = run(Attacked("ring_sum", n_users=3, resends=True), tmp_path, n_runs=40)
     assert done.passed
     for path in tmp_path.glob("run-*/users/user-1/state/copies.jsonl"):
         copies = path.read_text().splitlines()
@@ -51,16 +51,16 @@ def test_a_token_that_is_sent_again_and_again_shows_no_more_than_once(tmp_path: 
 
 
 def test_noise_that_is_redrawn_reaches_the_next_user_sixteen_times(tmp_path: Path) -> None:
-    audit.run("ring_sum", tmp_path, n_users=3, n_runs=1, bug="redrawn_noise")
+    run(Attacked("ring_sum", n_users=3, bug="redrawn_noise"), tmp_path, n_runs=1)
     copies = (tmp_path / "run-0" / "users" / "user-1" / "state" / "copies.jsonl").read_text().splitlines()
     assert len(set(copies)) == 16
 
 
 def test_no_bug_can_be_planted_into_a_run_that_is_not_marked_insecure(tmp_path: Path) -> None:
     plan = make_plan(3, topology="ring", rounds=1, seed=None)
-    run = bundles(plan, tmp_path, {name: [row_of(plan, i)] for i, name in enumerate(plan.names)})
-    Setting("half_noise", culprit=0, observer=1, copies=0).write(run)
+    folder = bundles(plan, tmp_path, {name: [row_of(plan, i)] for i, name in enumerate(plan.names)})
+    Setting("half_noise", culprit=0, observer=1, copies=0).write(folder)
     with pytest.raises(LaunchError, match="ended"):
-        launch(run, parent="coordinator_free_launcher.local.planted")
-    assert "insecure runs only" in (run / "launcher.log").read_text()
-    assert not list(run.glob("users/*/state/view.jsonl"))
+        launch(folder, parent="coordinator_free_launcher.local.planted")
+    assert "insecure runs only" in (folder / "launcher.log").read_text()
+    assert not list(folder.glob("users/*/state/view.jsonl"))

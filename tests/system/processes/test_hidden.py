@@ -247,6 +247,6 @@ def test_the_digits_of_the_examples_are_trained_and_the_run_keeps_its_promise(
     subprocess.run(words, check=True, timeout=120)
     files = {user["name"]: tmp_path / "users" / f"{user['name']}.csv" for user in plan["users"]}
     ledgers = tmp_path / "ledgers"
-    done = run_locally(from_dict(plan), tmp_path / "run", data=files, keep_ports=False, ledgers=ledgers)
+    done = run_locally(from_dict(plan), tmp_path / "run", data=files, ledgers=ledgers)
     assert done.verdict == "PASS", done
     assert len(done.outcome.result["value"]) == 226

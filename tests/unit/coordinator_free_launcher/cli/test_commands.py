@@ -34,6 +34,11 @@ def _invoke(*words: object) -> tuple[int, str]:
     return result.exit_code, result.output
 
 
+def test_a_bar_leaves_no_trace_where_no_terminal_is() -> None:
+    done = CliRunner().invoke(app, ["graph", "star", "--users", "5"])
+    assert (done.exit_code, done.stderr) == (0, "")
+
+
 def test_the_issues_commands_exist() -> None:
     needed = {("plan", "new"), ("plan", "check"), ("provision",), ("node",), ("launch",), ("status",), ("run",)}
     assert needed <= set(COMMANDS)

@@ -13,14 +13,12 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import NameOID
-from typer import Typer
 from typer.testing import CliRunner
 
-from coordinator_free_launcher.cli.errors import Commands
-from coordinator_free_launcher.cli.lan import register
+from coordinator_free_launcher.cli.app import app
+from coordinator_free_launcher.identity.bundle import ProvisionError
 from coordinator_free_launcher.identity.certificates import IdentityError, read_key, user_name
 from coordinator_free_launcher.identity.enrol import Card, accept, keygen, sign
-from coordinator_free_launcher.identity.provision import ProvisionError
 from network_dp.plan_reader import dump, parse
 from node.config import read_bundle
 from node.pins import pin
@@ -150,9 +148,6 @@ def test_a_file_that_is_no_card_is_refused(tmp_path: Path) -> None:
 
 
 def test_the_commands_say_what_to_do_next(make_plan: Any, tmp_path: Path) -> None:
-    app = Typer(cls=Commands)
-    register(app)
-
     def run(*arguments: str) -> str:
         result = CliRunner().invoke(app, list(arguments))
         assert result.exit_code == 0, result.output
@@ -169,8 +164,6 @@ def test_the_commands_say_what_to_do_next(make_plan: Any, tmp_path: Path) -> Non
 
 
 def call(*arguments: str | Path) -> tuple[int, str]:
-    app = Typer(cls=Commands)
-    register(app)
     result = CliRunner().invoke(app, [str(argument) for argument in arguments])
     return result.exit_code, result.output
 

@@ -10,9 +10,9 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from coordinator_free_launcher.cli.app import app
+from coordinator_free_launcher.identity.bundle import ProvisionError
 from coordinator_free_launcher.identity.finalise import finalise
 from coordinator_free_launcher.identity.look import look
-from coordinator_free_launcher.identity.provision import ProvisionError
 from network_dp.plan_reader import dump
 
 TASKS: Mapping[str, tuple[dict[str, Any], dict[str, Any], str, str]] = {

@@ -10,26 +10,17 @@ from typing import Any
 
 import pytest
 from cryptography import x509
-from typer import Typer
 from typer.testing import CliRunner
 
-from coordinator_free_launcher.cli.errors import Commands
-from coordinator_free_launcher.cli.provision import register
+from coordinator_free_launcher.cli.app import app
 from coordinator_free_launcher.identity import provision as provision_module
+from coordinator_free_launcher.identity.bundle import ProvisionError
 from coordinator_free_launcher.identity.certificates import certificate_key, read_key, user_name
 from coordinator_free_launcher.identity.deliver import deliver
-from coordinator_free_launcher.identity.provision import (
-    ProvisionError,
-    already_provisioned,
-    finalise,
-    provision,
-    unpinned,
-)
+from coordinator_free_launcher.identity.finalise import finalise
+from coordinator_free_launcher.identity.provision import already_provisioned, provision, unpinned
 from network_dp.plan_reader import dump, parse
 from node.pins import pin
-
-APP = Typer(cls=Commands)
-register(APP)
 
 
 def files_for(plan: Any, folder: Path) -> dict[str, Path]:
@@ -140,14 +131,14 @@ def test_missing_data_is_named_before_anything_is_written(make_plan: Any, tmp_pa
 def test_if_needed_knows_its_own_plan(make_plan: Any, tmp_path: Path) -> None:
     (tmp_path / "plan.toml").write_text(dump(make_plan()))
     arguments = ["provision", str(tmp_path / "plan.toml"), "--out", str(tmp_path / "run"), "--demo-data", "--if-needed"]
-    first = CliRunner().invoke(APP, arguments)
+    first = CliRunner().invoke(app, arguments)
     assert first.exit_code == 0, first.output
     key = (tmp_path / "run/users/user-0/key.pem").read_bytes()
-    second = CliRunner().invoke(APP, arguments)
+    second = CliRunner().invoke(app, arguments)
     assert (second.exit_code, "nothing done" in second.output) == (0, True)
     assert (tmp_path / "run/users/user-0/key.pem").read_bytes() == key
     (tmp_path / "plan.toml").write_text(dump(make_plan(noise={"sigma": 2.0})))
-    third = CliRunner().invoke(APP, arguments)
+    third = CliRunner().invoke(app, arguments)
     assert (third.exit_code, "never overwritten" in third.output) == (2, True)
     assert not already_provisioned(make_plan(host="127.0.0.2"), tmp_path / "run")
 
@@ -155,7 +146,7 @@ def test_if_needed_knows_its_own_plan(make_plan: Any, tmp_path: Path) -> None:
 def test_the_truth_of_a_demo_lies_outside_every_bundle(make_plan: Any, tmp_path: Path) -> None:
     (tmp_path / "plan.toml").write_text(dump(make_plan()))
     arguments = ["provision", str(tmp_path / "plan.toml"), "--out", str(tmp_path / "run"), "--demo-data"]
-    assert CliRunner().invoke(APP, arguments).exit_code == 0
+    assert CliRunner().invoke(app, arguments).exit_code == 0
     truth = json.loads((tmp_path / "run/truth.json").read_text())
     values = [float((tmp_path / f"run/users/user-{i}/data.csv").read_text()) for i in range(3)]
     assert truth["mean"] == [pytest.approx(sum(values) / 3)]
@@ -164,7 +155,7 @@ def test_the_truth_of_a_demo_lies_outside_every_bundle(make_plan: Any, tmp_path:
 
 def test_a_bad_plan_ends_with_code_2_and_a_reason(tmp_path: Path) -> None:
     (tmp_path / "plan.toml").write_text("[walk]\n")
-    result = CliRunner().invoke(APP, ["provision", str(tmp_path / "plan.toml"), "--out", str(tmp_path / "run")])
+    result = CliRunner().invoke(app, ["provision", str(tmp_path / "plan.toml"), "--out", str(tmp_path / "run")])
     assert (result.exit_code, "users is missing" in result.output) == (2, True)
 
 
