@@ -40,6 +40,7 @@ def require_share(name: str, value: float) -> None:
 
 
 def require_noise(sigma: float, sensitivity: float) -> None:
+    """Both may be nothing: no noise, or no data."""
     require(sigma >= 0 and sensitivity >= 0, f"sigma and sensitivity must be >= 0, got {sigma} and {sensitivity}")
 
 

@@ -115,8 +115,9 @@ def _repeat_tail(repeats: Ints, count: Ints, most: float) -> Floats:
     """P(at least so many repeats among ``count`` draws), Bernoulli variables of probability min(1, 2 (i-1) most)."""
     full = np.minimum(count, 1 + int(min(0.5 / most, 1e15)))
     mean = most * full * (full - 1.0) + (count - full)
-    tail = binom.sf(repeats - 1, count, np.minimum(1.0, mean / np.maximum(count, 1)))
-    return np.asarray(np.where(repeats > mean + 1, tail, 1.0), dtype=np.float64)  # Hoeffding 1956: beyond the mean
+    tail = binom.sf(repeats - 1, count, np.minimum(1.0, mean / np.maximum(count, 1)))  # Hoeffding 1956: beyond the mean
+    markov = np.where(repeats > 0, np.minimum(1.0, mean / np.maximum(repeats, 1)), 1.0)
+    return np.asarray(np.where(repeats > mean + 1, tail, markov), dtype=np.float64)
 
 
 def _repeats(run: Run, sequence: Sequence) -> Iterator[Question]:

@@ -102,10 +102,11 @@ def checks(run: Run, attended: Attended, privacy: Privacy, result: Utility) -> l
     found = [_attendance(run, attended), _cost(run, attended, privacy), _promise(run, privacy)]
     whole = len(attended.logs) == run.plan.n
     if run.plan.in_one_round:
-        shares = [_shares(run, attended), integrity.bounds_kept(run), *randomness.checks(run), *fresh.checks(run)]
-        return [*found, *(shares if whole else [])]
+        shares = [_shares(run, attended), integrity.noise_not_redrawn(run), *_drawn(run)]
+        return [*found, *(check for check in shares if whole or check.status is Status.FAIL)]
     if not whole:
-        return [*found, *([_own_visits(run)] if len(attended.logs) == 1 else [])]
+        bad = [check for check in _drawn(run) if check.status is Status.FAIL]
+        return [*found, *([_own_visits(run)] if len(attended.logs) == 1 else []), *bad]
     return [
         *integrity.checks(run),
         *found,
@@ -231,6 +232,13 @@ def _labels(run: Run, attended: Attended) -> Check:
     )
 
 
+def _drawn(run: Run) -> list[Check]:
+    """What each log shows of its user's own values and noise; a lie shows whoever else's log is missing."""
+    if not run.logs.noise.count.any():
+        return []
+    return [integrity.bounds_kept(run), *randomness.checks(run), *fresh.checks(run)]
+
+
 def _followers(run: Run) -> np.ndarray:
     """How far, in plan order, the next holder stands from each sender."""
     sents = run.logs.sents[(run.logs.sents["to"] >= 0) & run.logs.sents["real"]]
@@ -246,7 +254,8 @@ def _shares(run: Run, attended: Attended) -> Check:
             if fields.get("sent") is None:
                 continue
             sums.setdefault(key_of(record)[0], []).append(fields["sent"])
-            parts = zip(fields["contribution"], fields["noise"], fields["sent"], strict=True)
+            nothing = [0] * len(fields["sent"])
+            parts = zip(fields["contribution"] or nothing, fields["noise"] or nothing, fields["sent"], strict=True)
             if any(a + b != c for a, b, c in parts):
                 findings.add(run.logs.finding(user, line, "its share is not its value and its noise"))
     unit, value = value_unit(run.plan), run.logs.result_value

@@ -140,8 +140,10 @@ class Relay:
         self._passing += 1
         try:
             envelope.at = at + 1
-            longest_s = LONGEST_WAIT * (self._timing.handoff_timeout_s + self._token_bytes / BYTES_PER_SECOND_FLOOR)
-            left_s = self._timing.locate_timeout_s if timeout_s is None else min(timeout_s, longest_s)
+            timing = self._timing
+            longest_s = max(timing.offer_timeout_s, timing.locate_timeout_s, timing.handoff_timeout_s)
+            longest_s = LONGEST_WAIT * (longest_s + self._token_bytes / BYTES_PER_SECOND_FLOOR)
+            left_s = timing.locate_timeout_s if timeout_s is None else min(timeout_s, longest_s)
             return await self._next(envelope, max(LEAST_TRY_S, KEPT_BACK * left_s))
         finally:
             self._passing -= 1

@@ -6,21 +6,24 @@ from node.protocols.rounds.seal import unsealed
 from node.protocols.rounds.speech import Kind, Speech, about, decoded
 from node.protocols.rounds.state import COUNT_SHIFT, Context, State
 
-MAX_JUMP = 1 << 16  # of epochs, which count votes (or calls for shares): nobody honest is further ahead of anybody
+MAX_JUMP = 1 << 12  # of epochs, which count votes (or calls for shares), by one word
+MAX_COUNT = 1 << 22  # of votes that can be told of
 
 
 def believed(state: State, epoch: int) -> int:
-    """The epoch that somebody speaks of; 0 for one that honest users cannot have come to: its number alone would leave
-    no higher one to ask for."""
-    known = max(state.durable.promised, state.heard[0])
-    return epoch if epoch >> COUNT_SHIFT <= (known >> COUNT_SHIFT) + MAX_JUMP else 0
+    """As much of the epoch that somebody speaks of as one word is believed: an absurd one would leave no higher one to
+    ask for. Who is honestly behind climbs, word by word."""
+    known = max(state.durable.promised, state.heard[0]) >> COUNT_SHIFT
+    return min(epoch, min(known + MAX_JUMP, MAX_COUNT) << COUNT_SHIFT)
 
 
 def hear(ctx: Context, state: State, data: bytes) -> State:
     """Take a message in. An older one, and a sum in which nobody or several spoke, change nothing."""
     speech = decoded(data, ctx.run_id, ctx.total_steps, ctx.token_bytes)
-    if speech is None or not believed(state, speech.epoch):
+    if speech is None:
         return state
+    if believed(state, speech.epoch) < speech.epoch:
+        return promise(state, speech.epoch)
     if speech.kind is Kind.PREPARE:
         if speech.epoch <= state.durable.promised:
             return state
@@ -32,7 +35,8 @@ def hear(ctx: Context, state: State, data: bytes) -> State:
 
 def promise(state: State, epoch: int) -> State:
     """Lower epochs are dead from now on: their tokens are not opened, their results not accepted."""
-    if believed(state, epoch) <= state.durable.promised:
+    epoch = believed(state, epoch)
+    if epoch <= state.durable.promised:
         return state
     batches = {key: batch for key, batch in state.batches.items() if key[0] == epoch}
     return _idle(state)._replace(

@@ -236,11 +236,12 @@ def _listened(state: State, total: bytes, inputs: Inputs) -> State:
 
 
 def _barred(state: State, answer: Outcome) -> State:
-    """A user that lost its memory hears where the others are: it takes part from the next epoch on."""
+    """A user that lost its memory hears where the others are: it takes part from the next epoch on. Whatever is said
+    counts here: noise drawn again is worse than a user that stays away."""
     durable = state.durable
     if not durable.rejoined or durable.barrier or not (answer.total or answer.news):
         return state
-    return state._replace(durable=durable._replace(barrier=max(durable.promised, state.heard[0])))
+    return state._replace(durable=durable._replace(barrier=max(durable.promised, state.heard[0], answer.promised)))
 
 
 def _voted(ctx: Context, state: State, answer: Outcome) -> State:

@@ -52,7 +52,9 @@ def work(ctx: Context, state: State, inputs: Inputs) -> Step:
 def may_answer(ctx: Context, state: State, call: Call) -> bool:
     """Is there a value, an attempt left, and no promise above this one, which honest users can have come to?"""
     ready = state.contribution is not None and state.durable.visits < ctx.attempts
-    return ready and state.durable.promised < believed(state, call.counter) and not state.durable.rejoined
+    if believed(state, call.counter) < call.counter:
+        return False
+    return ready and state.durable.promised < call.counter and not state.durable.rejoined
 
 
 def share(ctx: Context, state: State, call: Call, inputs: Inputs) -> tuple[State, bytes, Log]:

@@ -341,12 +341,21 @@ def _with_noises(run: Path, folder: Path, noises: dict[str, Any]) -> Path:
     return run
 
 
-def test_no_noise_of_a_masked_sum_is_missing_taken_back_or_used_twice(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def wide(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return masked_run(100, tmp_path_factory.mktemp("wide"))
+
+
+def masked_run(dimension: int, folder: Path) -> Path:
+    task = f"{MEAN}\ndimension = {dimension}"
+    run = HiddenRun(parse(text('protocol = "masked_sum"', task, 6)), values(6, dimension))
+    run.run()
+    return run.write(folder)
+
+
+def test_no_noise_of_a_masked_sum_is_missing_taken_back_or_used_twice(wide: Path, tmp_path: Path) -> None:
     """Every share is tested by itself and against all others, as every visit of a walk."""
-    wide = HiddenRun(parse(text('protocol = "masked_sum"', f"{MEAN}\ndimension = 100", 6)), values(6, 100))
-    wide.run()
-    (tmp_path / "wide").mkdir()
-    run = wide.write(tmp_path / "wide")
+    run = wide
     theirs = _first_visit([json.loads(line) for line in own_log(run, 2).read_text().splitlines()])["noise"]
     lies = {"missing": [0] * 100, "taken back": [-x for x in theirs], "used twice": theirs}
     lies["half taken back"] = [-x // 2 for x in theirs]
@@ -374,3 +383,46 @@ def test_a_masked_sum_outside_the_public_bounds_is_remarked_on(masked: Path, tmp
     assert estimate is not None and (honest.utility.remark is not None) == (not 0 <= estimate[0] <= 1)
     (analysis,) = analyze_runs([_with_noises(masked, tmp_path, {"u1": [40960]})]).runs
     assert "outside" in (analysis.utility.remark or "")
+
+
+def test_a_noise_of_three_numbers_is_not_used_twice_nor_taken_back(tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    run = masked_run(3, tmp_path / "run")
+    theirs = _first_visit([json.loads(line) for line in own_log(run, 2).read_text().splitlines()])["noise"]
+    assert statuses(run)["fresh"] is Status.PASS
+    for what, noise in {"twice": theirs, "back": [-x for x in theirs]}.items():
+        assert statuses(_with_noises(run, tmp_path / what, {"u1": noise}))["fresh"] is Status.FAIL, what
+
+
+def test_a_share_without_noise_is_found_whatever_its_visit_is_called(wide: Path, tmp_path: Path) -> None:
+    def again(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        share = _first_visit(lines)
+        bare = {**share, "noise": [0] * 100, "sent": share["contribution"], "step": share["step"] + 1}
+        return [*lines, bare]
+
+    found = statuses(_changed(wide, tmp_path, "u1", again))
+    assert found["redraw"] is Status.FAIL
+
+
+def test_a_log_of_lies_is_found_by_itself(wide: Path, tmp_path: Path) -> None:
+    lies = _with_noises(wide, tmp_path, {"u1": [0] * 100})
+    assert analyze_runs([own_log(lies, 1)]).status is Status.FAIL
+    assert analyze_runs([own_log(wide, 1)]).status is Status.PASS
+
+
+@pytest.mark.parametrize("part", ["noise", "contribution"])
+def test_a_share_of_which_a_part_is_not_told_is_no_share(masked: Path, tmp_path: Path, part: str) -> None:
+    def change(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        _first_visit(lines)[part] = None
+        return lines
+
+    assert statuses(_changed(masked, tmp_path, "u1", change))["conservation"] is Status.FAIL
+
+
+def test_noise_that_nobody_shows_is_not_judged(masked: Path, tmp_path: Path) -> None:
+    run = masked
+    for number in range(6):
+        run = _changed(
+            run, tmp_path / str(number), f"u{number}", lambda lines: [x for x in lines if x["kind"] != "spoken"]
+        )
+    assert not {"noise", "fresh"} & statuses(run).keys()

@@ -14,10 +14,10 @@ import pytest
 from node.protocols.effects import Answered, Persist, Received, Send, Tick
 from node.protocols.rounds import lists, machine
 from node.protocols.rounds.effects import Computed, Event, Turn
-from node.protocols.rounds.hearing import MAX_JUMP
+from node.protocols.rounds.hearing import MAX_JUMP, hear, promise
 from node.protocols.rounds.messages import Answer, Batch, Block, Call, Outcome, Request, Shuffle, Taken, Want
 from node.protocols.rounds.seal import OVERHEAD_BYTES
-from node.protocols.rounds.speech import Kind, Speech, encoded, size_of
+from node.protocols.rounds.speech import Kind, Speech, decoded, encoded, size_of
 from node.protocols.rounds.state import COUNT_SHIFT, Context, Inputs, State, new_epoch
 from node.transport.codec import Frame
 from node.transport.rounds_codec import RoundsCodec, Sizes
@@ -179,7 +179,9 @@ def _listen(chance: random.Random) -> None:
     for _ in range(chance.randint(1, 6)):
         event = Words(chance, ctx, state).event()
         now = max(now, state.wake_at or now) if isinstance(event, Tick) else now
-        reach = (max(state.durable.promised, state.heard[0]) >> COUNT_SHIFT) + MAX_JUMP + 1
+        reach = (
+            (max(state.durable.promised, state.heard[0]) >> COUNT_SHIFT) + 3 * MAX_JUMP + 1
+        )  # an answer has three words
         state, effects = machine.step(ctx, state, event, Inputs(now, dice, lambda: dice.below(2**40)))
         assert [isinstance(effect, Persist) for effect in effects[1:]].count(True) == 0
         assert max(state.durable.promised, state.heard[0], state.bid) >> COUNT_SHIFT <= reach
@@ -218,3 +220,36 @@ def test_one_absurd_epoch_does_not_end_the_run(epoch: int) -> None:
             votes = [max(one.promised, one.accepted) for one in after.adding.waiting.values()]
             assert max(after.durable.promised, after.heard[0], *votes) < counter
         assert new_epoch(after, inputs) < 2**62
+
+
+def test_who_is_far_behind_climbs_word_by_word_and_asks_for_a_higher_epoch_in_the_end() -> None:
+    ctx, state, _ = moments()[0]
+    epoch = max(state.durable.promised, state.heard[0]) + (5 * MAX_JUMP // 2 << COUNT_SHIFT)
+    word = encoded(Speech(Kind.PREPARE, epoch, 1), ctx.run_id, size_of(ctx.token_bytes))
+    promised = []
+    for _ in range(3):
+        state = hear(ctx, state, word)
+        promised.append(state.durable.promised)
+    assert promised == sorted(set(promised)) and promised[1] < promised[2] == epoch
+    assert new_epoch(state, Inputs(1.0, ScheduleDice(random.Random(1)), lambda: 1)) > epoch
+
+
+def test_no_number_of_lies_leaves_an_epoch_that_cannot_be_told() -> None:
+    ctx, state, _ = moments()[0]
+    while (after := promise(state, 2**64 - 1)) is not state:
+        state = after
+    state = state._replace(bid=new_epoch(state, Inputs(1.0, ScheduleDice(random.Random(1)), lambda: 1)))
+    block = Block(state.life, 0, state.durable.promised, state.bid, b"", b"")
+    assert can_be_read(ctx, block)
+    said = encoded(Speech(Kind.PREPARE, state.bid, 1), ctx.run_id, size_of(ctx.token_bytes))
+    assert decoded(said, ctx.run_id, ctx.total_steps, ctx.token_bytes) is not None
+
+
+def test_who_lost_its_memory_stays_away_up_to_the_highest_epoch_that_is_told() -> None:
+    """Else a token that it answered before its disk was lost could be played to it again, and get other noise."""
+    inputs = Inputs(1.0, ScheduleDice(random.Random(1)), lambda: 1)
+    epoch = 3 * MAX_JUMP << COUNT_SHIFT
+    for ctx, state, _ in moments():
+        state = state._replace(durable=state.durable._replace(rejoined=True, barrier=0, final=False))
+        after, _ = machine.step(ctx, state, _told(state, promised=epoch, news=b"x"), inputs)
+        assert after.durable.barrier >= epoch or after.attempt != state.attempt
