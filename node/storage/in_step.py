@@ -78,12 +78,14 @@ def begin(journal: History, log: Log, *, rejoin: bool, wall_time: float) -> None
 
     A user that comes back without its past says so in its log. Where the log is gone too, nobody knows which numbers
     were used: the clock, which only goes forward, says where to go on."""
+    durable = journal.durable
+    # What is in hand may leave now, as it may have before: also where an old journal is behind its log.
+    first = log.last_visit if durable.custody is None else min(log.last_visit, durable.custody.visit)
     for visit, lines in journal.lines.items():
-        if visit >= log.last_visit:
+        if visit >= first:
             for line in filter(None, lines):
                 log.append(line)
     log.flush()
-    durable = journal.durable
     last = max(durable.visits, log.last_visit)
     # A log that is ahead of its journal shows an old one. A user that rejoined may have an old one again, at any start.
     if rejoin or durable.rejoined or log.last_visit > durable.visits:

@@ -145,6 +145,25 @@ def test_a_line_that_never_left_is_not_written_when_another_took_its_place(folde
     assert lines(folder) == [HEADER, *walk(1, 1)]
 
 
+def test_what_an_old_journal_will_send_is_in_the_log_though_that_is_ahead(folder: Path, tmp_path: Path) -> None:
+    """Its bytes may leave now: they had not, when the journal was copied, and later ones took their place."""
+    user = User(folder)
+    user.hop(1)
+    user.persist(visited(2, "x"), handed=False)
+    user.log.append(visit_line(2))
+    shutil.copy(folder / "journal", tmp_path / "old")
+    user.persist(visited(2, "v"), handed=False)
+    user.log.append(sent_line(2, "v"))
+    user.hop(3)
+    user.log.flush()
+    user.die()
+    shutil.copy(tmp_path / "old", folder / "journal")
+    User(folder).die()
+    found = lines(folder)
+    assert found.index(sent_line(2, "x")) > found.index(sent_line(3))
+    assert all(found.count(line) == 1 for line in found)
+
+
 def kinds(folder: Path) -> list[tuple[str, int | None]]:
     return [(line["kind"], line.get("visit")) for line in map(json.loads, lines(folder))]
 

@@ -130,3 +130,12 @@ SAME_END = 100003288
 
 def test_an_end_that_never_left_is_not_the_one_with_the_same_token_that_leaves() -> None:
     assert run_seed(SAME_END).failures == []
+
+
+#: An old journal, with a log that was kept elsewhere and is ahead of it: the hop in the journal had not left then, and
+#: leaves now.
+LOG_AHEAD = 400161815
+
+
+def test_what_an_old_journal_sends_is_in_the_log_that_is_ahead_of_it() -> None:
+    assert run_seed(LOG_AHEAD).failures == []
