@@ -136,6 +136,9 @@ def _doubled(run: Run, findings: Findings) -> None:
         first, second = sorted((normal[order[place]], normal[order[place + 1]]))
         if visits["user"][first] == visits["user"][second] and not settled[first]:
             continue  # its disk forgot the first of the two
+        users, senders = (visits[name][[first, second]] for name in ("user", "sender"))
+        if senders[0] == senders[1] and bool(((users == senders) & ~settled[[first, second]]).any()):
+            continue  # the disk of who sent both forgot that it had kept the token for itself
         other = logs.name(int(visits["user"][first]))
         text = f"step {visits['step'][second]} has a second holder or is logged twice (also {other})"
         findings.add(logs.finding(int(visits["user"][second]), visits["line"][second], text))

@@ -52,6 +52,27 @@ def test_the_analyzer_passes_what_was_once_hard_to_judge(tmp_path: Path, seed: i
     assert judge(seed, tmp_path / "run")
 
 
+#: A journal from before its user handed the token to itself comes back, and the token goes to somebody else.
+KEPT = 400161815
+
+
+def test_a_disk_that_forgot_that_it_kept_the_token_convicts_nobody(tmp_path: Path) -> None:
+    judge(KEPT, tmp_path / "run")
+
+
+def test_a_token_that_a_disk_forgot_to_have_given_to_another_has_two_holders(tmp_path: Path) -> None:
+    world = World(draw(KEPT))
+    world.run()
+    write_run(world, tmp_path)
+    logs = [tmp_path / "users" / f"u{user}" / "state" / "view.jsonl" for user in (0, 2)]
+    lines = [log.read_text().splitlines(keepends=True) for log in logs]
+    (kept,) = (line for line in lines[0] if '"visit":3,' in line and line.startswith('{"kind":"visit"'))
+    logs[0].write_text("".join(line for line in lines[0] if line != kept))
+    logs[1].write_text("".join([*lines[1][:2], kept, *lines[1][2:]]))
+    found = {check.id: check.status for check in analyze([tmp_path], None, (), 1, None).checks}
+    assert found["steps"] is Status.FAIL
+
+
 @pytest.mark.slow
 def test_the_analyzer_passes_what_the_simulator_passes(tmp_path: Path) -> None:
     assert sum(judge(seed, tmp_path / str(seed)) for seed in range(60)) > 40
